@@ -33,7 +33,7 @@ use datafusion::arrow::compute::{
 use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::sql::settings::TileDbSettings;
+use datafusion_tiledb::options::settings::TileDbSettings;
 
 use common::sql::{array_session, block_on, drain};
 

@@ -13,7 +13,7 @@ use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
 use datafusion_proto::physical_plan::{DefaultPhysicalExtensionCodec, PhysicalPlanDecodeContext};
-use datafusion_tiledb::sql::source::{ScanValue, TileDbSource};
+use datafusion_tiledb::scan::source::{ScanValue, TileDbSource};
 use datafusion_tiledb::to_datafusion_error;
 use futures::FutureExt;
 use futures::future::BoxFuture;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::Int64Array;
 use datafusion::catalog::CatalogProvider;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::sql::catalog::attached_notice;
+use datafusion_tiledb::catalog::attached_notice;
 use datafusion_tiledb::{TileDbGroup, detach_group, register, register_group};
 use futures::FutureExt;
 use futures::future::BoxFuture;

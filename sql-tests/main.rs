@@ -147,7 +147,7 @@ fn trial(
 
 fn main() {
     std::env::set_current_dir(repository()).expect("the repository is there");
-    datafusion_tiledb::sql::claims::check_always();
+    datafusion_tiledb::scan::claims::check_always();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(done) = fixtures::command(&arguments) {
         match done {

@@ -17,7 +17,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::displayable;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::sql::source::TileDbSource;
+use datafusion_tiledb::scan::source::TileDbSource;
 use futures::TryStreamExt;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;

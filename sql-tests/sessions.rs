@@ -13,7 +13,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateExternalTable, Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::sql::settings::TileDbSettings;
+use datafusion_tiledb::options::settings::TileDbSettings;
 
 use crate::allocations;
 

@@ -4,8 +4,8 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::sql::optimizer::physical_optimizer_rules;
-use datafusion_tiledb::sql::settings::TileDbSettings;
+use datafusion_tiledb::optimizer::physical_optimizer_rules;
+use datafusion_tiledb::options::settings::TileDbSettings;
 use libtest_mimic::{Failed, Trial};
 
 use crate::{block_on, golden, trial};

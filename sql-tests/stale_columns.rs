@@ -2,7 +2,7 @@
 
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::sql::plan_statement;
+use datafusion_tiledb::session::plan_statement;
 use datafusion_tiledb::to_datafusion_error;
 use libtest_mimic::{Failed, Trial};
 

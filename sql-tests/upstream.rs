@@ -1,4 +1,4 @@
-//! Defects of DataFusion that this crate guards against (`src/sql/optimizer/guards/`, reported in `docs/upstream/README.md`).
+//! Defects of DataFusion that this crate guards against (`src/optimizer/guards/`, reported in `docs/upstream/README.md`).
 //!
 //! Each test shows a defect without an array and without this crate's rules. It fails as soon as DataFusion gives the
 //! right answer: then the guard that it names, and the report, can go.
@@ -115,7 +115,7 @@ fn still_wrong(
     trial(format!("upstream::{name}"), move || {
         if defect()? {
             let message = format!(
-                "DataFusion is right: {guard} in src/sql/optimizer/guards/ may not be needed any more"
+                "DataFusion is right: {guard} in src/optimizer/guards/ may not be needed any more"
             );
             return Err(message.into());
         }

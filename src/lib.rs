@@ -27,20 +27,20 @@
 //! - [`register`] adds `CREATE EXTERNAL TABLE … STORED AS TILEDB` to a session, and paths or URLs of arrays as table
 //!   names. [`equip`] does the same for a session that is still being built, and [`TileDbTableFactory`] is the part of
 //!   it behind `STORED AS`.
-//! - Both also add table [functions](sql::functions) that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
+//! - Both also add table [functions] that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
 //!   `tiledb_fragments`, `tiledb_tiles`, `tiledb_metadata`, `tiledb_commits`, `tiledb_enumerations`, `tiledb_array`, and
 //!   `tiledb_check`, which tells what is wrong with one.
 //! - [`TileDbSessionExt`] gives a session `read_tiledb` and `register_tiledb`, as it has `read_parquet` and
 //!   `register_parquet`.
 //! - [`TileDbTable::open`] gives a provider to register under any name; [`TileDbTable::builder`] opens it as of a
 //!   time or with other options.
-//! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`sql::catalog`].
+//! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`catalog`].
 //! - [`Array::check`] reads everything of an array and tells what is wrong with it and what is left over.
 //! - [`ArrayBuilder`] creates arrays, as `CREATE EXTERNAL TABLE` with columns does.
 //! - [`SchemaEvolution`] adds and drops columns of an array, extends enumerations, and grows the current domain.
 //! - [`MetadataEdit`] sets and deletes metadata of an array or a group; [`create_group`] and [`GroupEdit`] make groups.
 //! - [`execute`] takes every statement, also those that DataFusion's planner refuses: `ALTER TABLE`, `ATTACH` and `DETACH`.
-//! - [`plan_statement`](sql::plan_statement) plans `SELECT *` from arrays of thousands of attributes in a fraction of the time.
+//! - [`plan_statement`](session::plan_statement) plans `SELECT *` from arrays of thousands of attributes in a fraction of the time.
 //! - [`Array::open`] needs neither SQL nor a session: it describes the array, and reads cells as record batches.
 //!
 //! A table as of a time, by method calls on a session:
@@ -126,7 +126,21 @@
 //! | Module | Holds |
 //! |---|---|
 //! | [`reader`] | arrays without SQL |
-//! | [`sql`] | the integration with DataFusion: provider, scan operator, expressions, optimizer rules, catalog, functions |
+//! | [`session`] | sessions with arrays, and the one door for statements |
+//! | [`evolve`] | `ALTER TABLE`, and the functions that change schemas, metadata and groups |
+//! | [`functions`] | table functions that describe and maintain arrays |
+//! | [`catalog`] | groups as catalogs; `ATTACH` and `DETACH` |
+//! | [`optimizer`] | rules for plans over arrays |
+//! | `statements` | INSERT, UPDATE, DELETE and MERGE, from their text to a plan |
+//! | [`table`] | arrays as tables: the provider, how it is opened, how paths name it |
+//! | `dml` | the plans that write |
+//! | [`scan`] | the scan of an array: its planning, its source, its form as bytes |
+//! | `labels` | dimension labels |
+//! | `create` | definitions of arrays from the columns of a statement |
+//! | `expressions` | conditions as ranges of coordinates, pruners of tiles, and predicates on rows |
+//! | `upstream` | whatever only works around DataFusion |
+//! | `stores` | locations, with the object stores and the memory of a session |
+//! | [`options`] | options of tables, settings of sessions, secrets |
 //! | [`tiledb_engine`] | everything else: the format, filters, storage, scans, writes, maintenance |
 
 #![cfg_attr(
@@ -137,22 +151,41 @@
     )
 )]
 
+pub mod catalog;
+mod create;
+mod diff;
+#[doc(hidden)]
+pub mod dml;
+mod error;
+pub mod evolve;
+#[doc(hidden)]
+pub mod expressions;
+pub mod functions;
+mod labels;
+pub mod optimizer;
+pub mod options;
 pub mod reader;
-pub mod sql;
+pub mod scan;
+pub mod session;
+mod statements;
+mod stores;
+pub mod table;
+mod upstream;
 
 /// The examples of the README, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub use catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group};
+pub use error::to_datafusion_error;
+pub use evolve::alter::AlterTable;
+pub use options::{AggregateFrom, NewValues, TableOptions};
 pub use reader::{Array, ArrayInsert, ArrayScan, DimensionRange, FragmentInfo};
-pub use sql::evolve::alter::AlterTable;
-pub use sql::options::{AggregateFrom, NewValues, TableOptions};
-pub use sql::{
-    TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,
-    TileDbTableFactory, detach_group, equip, execute, register, register_group,
-    to_datafusion_error,
-};
+pub use session::{TileDbTableFactory, equip, execute, register};
+pub use table::open::TileDbTableBuilder;
+pub use table::provider::TileDbTable;
+pub use table::session::TileDbSessionExt;
 pub use tiledb_engine::{
     ArrayBuilder, ArrayDefinition, Check, CheckOptions, ConsolidateOptions, EmptyCells,
     EncryptionKey, Error, ErrorKind, Evolved, Finding, FixedText, GroupEdit, InvalidUtf8, Location,

@@ -28,8 +28,8 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::sql::optimizer;
-use datafusion_tiledb::sql::settings::TileDbSettings;
+use datafusion_tiledb::optimizer;
+use datafusion_tiledb::options::settings::TileDbSettings;
 
 use super::rng::Rng;
 

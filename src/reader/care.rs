@@ -9,8 +9,8 @@ use tiledb_engine::maintain::report::ReportRow;
 use tiledb_engine::maintain::vacuum::{VacuumOptions, vacuum};
 
 use super::Array;
-use crate::sql::TileDbTableBuilder;
-use crate::sql::budget::PoolBudget;
+use crate::TileDbTableBuilder;
+use crate::stores::budget::PoolBudget;
 
 impl Array {
     /// Makes several fragments, commits, footers or metadata files of the array or the group at a local path or `file://`

@@ -14,7 +14,7 @@ use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::domain_range::{DomainRange, compare_values};
 use tiledb_engine::format::schema::{ArraySchema, CellValNum};
 
-use crate::sql::functions::value::utf8;
+use crate::functions::value::utf8;
 
 /// A fragment: the result of one write, or of the consolidation of several.
 #[derive(Debug, Clone, PartialEq)]

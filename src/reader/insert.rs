@@ -21,9 +21,9 @@ use tiledb_engine::Error;
 
 use super::Array;
 use super::session::SessionChoices;
-use crate::sql::TileDbTable;
-use crate::sql::dml::Once;
-use crate::sql::to_datafusion_error;
+use crate::TileDbTable;
+use crate::dml::Once;
+use crate::error::to_datafusion_error;
 
 /// Writes rows to an [`Array`], all at once: readers see all of them or none, also if the program stops in between. Nothing is
 /// written before [`stream`](Self::stream) or [`batches`](Self::batches).

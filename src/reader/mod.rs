@@ -53,8 +53,9 @@ use tiledb_engine::Result;
 use tiledb_engine::array::metadata;
 use tiledb_engine::array::snapshot::Snapshot;
 
-use crate::sql::options::TableOptions;
-use crate::sql::{TileDbTable, TileDbTableBuilder};
+use crate::TileDbTable;
+use crate::TileDbTableBuilder;
+use crate::options::TableOptions;
 
 /// An array at the time it was opened. Clones share everything.
 ///

@@ -18,8 +18,8 @@ use tiledb_engine::Error;
 use super::Array;
 use super::range::{CoordinateRange, condition};
 use super::session::SessionChoices;
-use crate::sql::expressions::evaluable::looks_beyond_row;
-use crate::sql::to_datafusion_error;
+use crate::error::to_datafusion_error;
+use crate::expressions::evaluable::looks_beyond_row;
 
 /// Selects the columns and cells of an [`Array`] to read. Nothing is read or checked before [`stream`](Self::stream),
 /// [`streams`](Self::streams) or [`collect`](Self::collect).

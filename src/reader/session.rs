@@ -9,8 +9,8 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tiledb_engine::Error;
 
-use crate::sql::optimizer;
-use crate::sql::to_datafusion_error;
+use crate::error::to_datafusion_error;
+use crate::optimizer;
 
 /// What may be chosen for it.
 #[derive(Debug, Clone, Default)]

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
-use datafusion_tiledb::sql::progress::Maintenance;
+use datafusion_tiledb::dml::progress::Maintenance;
 use datafusion_tiledb::to_datafusion_error;
 use datafusion_tiledb::{Check, CheckOptions, Finding, TileDbTable};
 use futures::TryStreamExt;

@@ -10,7 +10,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::DFParser;
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion_cli::helper::CliHelper;
-use datafusion_tiledb::sql::catalog::GroupStatement;
+use datafusion_tiledb::catalog::GroupStatement;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;

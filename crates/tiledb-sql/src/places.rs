@@ -5,7 +5,7 @@
 
 use datafusion::common::TableReference;
 use datafusion::error::Result;
-use datafusion_tiledb::sql::catalog::GroupStatement;
+use datafusion_tiledb::catalog::GroupStatement;
 use datafusion_tiledb::to_datafusion_error;
 
 use crate::describe::{Found, as_path, nothing_at};

@@ -21,7 +21,7 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
-use datafusion_tiledb::sql::progress::{
+use datafusion_tiledb::dml::progress::{
     Maintenance, MaintenanceWatch, Progress, Writing, progress_of, writing_of,
 };
 use indicatif::{

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use datafusion_tiledb::sql::secrets::may_hold_secret;
+use datafusion_tiledb::options::secrets::may_hold_secret;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};

@@ -1,6 +1,6 @@
 //! Errors as the user reads them: one message on stderr, no wrapping noise, no backtrace, no panic.
 //!
-//! Messages leave out possible secrets, even where DataFusion repeats the user's text. `datafusion_tiledb::sql::secrets` finds
+//! Messages leave out possible secrets, even where DataFusion repeats the user's text. `datafusion_tiledb::options::secrets` finds
 //! them. The history doesn't keep statements with a secret either.
 //!
 //! DataFusion nests an error once per layer it passes ("External error: External error: …"); here only the
@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion_tiledb::sql::secrets::StatementSecrets;
+use datafusion_tiledb::options::secrets::StatementSecrets;
 use futures::FutureExt;
 
 /// Where the last panic happened; a panic's payload does not know.

@@ -12,7 +12,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::SessionContext;
 use datafusion_cli::print_options::MaxRows;
-use datafusion_tiledb::sql::catalog::{GroupStatement, attached_notice, first_word};
+use datafusion_tiledb::catalog::{GroupStatement, attached_notice, first_word};
 use datafusion_tiledb::{AlterTable, to_datafusion_error};
 use zeroize::Zeroizing;
 

@@ -1,0 +1,10 @@
+//! Statements that create arrays, both ways: `CREATE EXTERNAL TABLE` becomes an [`ArrayBuilder`](crate::ArrayBuilder), and an
+//! array that exists becomes the statement that creates it.
+
+mod default;
+mod request;
+mod words;
+
+pub(crate) use self::default::{of_columns as column_defaults, value as default_value};
+pub(crate) use self::request::Request;
+pub(crate) use self::words::statement_of;

@@ -1,0 +1,194 @@
+//! A plan node with one input, of which each statement's steps say only how they differ.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{
+    Distribution, EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr,
+};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// One step of a statement that changes an array. Everything happens when it is executed, so explaining a statement changes
+/// nothing.
+pub trait Step: fmt::Debug + Send + Sync + 'static {
+    /// The name of the node.
+    const NAME: &'static str;
+
+    /// The properties of the node above `input`.
+    fn properties(&self, input: &Plan) -> PlanProperties;
+
+    /// What EXPLAIN shows behind the name.
+    fn describe(&self) -> String;
+
+    /// Whether the rows must come in one partition.
+    fn wants_one_partition(&self) -> bool {
+        true
+    }
+
+    /// The order in which the rows leave, if the step makes one.
+    fn order(&self) -> Option<&LexOrdering> {
+        None
+    }
+
+    /// Whether the rows leave in the order in which they came.
+    fn keeps_order(&self) -> bool {
+        false
+    }
+
+    /// Executes one partition.
+    ///
+    /// # Errors
+    /// The partition does not exist, or the input cannot be executed.
+    fn execute(
+        self: &Arc<Self>,
+        input: &Plan,
+        partition: usize,
+        context: Arc<TaskContext>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<SendableRecordBatchStream>;
+}
+
+/// The plan node of a step.
+#[derive(Debug)]
+pub struct StepExec<S> {
+    input: Plan,
+    step: Arc<S>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl<S> StepExec<S> {
+    /// What the node does.
+    pub(crate) fn step(&self) -> &S {
+        &self.step
+    }
+}
+
+impl<S: Step> StepExec<S> {
+    pub(super) fn new(input: Plan, step: S) -> Self {
+        Self::of(input, Arc::new(step))
+    }
+
+    fn of(input: Plan, step: Arc<S>) -> Self {
+        Self {
+            properties: Arc::new(step.properties(&input)),
+            metrics: ExecutionPlanMetricsSet::new(),
+            input,
+            step,
+        }
+    }
+}
+
+/// The number of rows that a statement changed.
+pub(super) fn count_schema() -> SchemaRef {
+    let count = Field::new("count", DataType::UInt64, false);
+    Arc::new(Schema::new(vec![count]))
+}
+
+/// The properties of a node that puts out the number of changed rows.
+pub(super) fn puts_out_count() -> PlanProperties {
+    PlanProperties::new(
+        EquivalenceProperties::new(count_schema()),
+        Partitioning::UnknownPartitioning(1),
+        EmissionType::Final,
+        Boundedness::Bounded,
+    )
+}
+
+impl<S: Step> DisplayAs for StepExec<S> {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let details = self.step.describe();
+        match format {
+            DisplayFormatType::TreeRender if details.is_empty() => Ok(()),
+            DisplayFormatType::TreeRender => writeln!(f, "{details}"),
+            _ if details.is_empty() => write!(f, "{}", S::NAME),
+            _ => write!(f, "{}: {details}", S::NAME),
+        }
+    }
+}
+
+impl<S: Step> ExecutionPlan for StepExec<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        vec![&self.input]
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![match self.step.wants_one_partition() {
+            true => Distribution::SinglePartition,
+            false => Distribution::UnspecifiedDistribution,
+        }]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![self.step.keeps_order()]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![self.step.wants_one_partition()]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for sorted_by in self.step.order().into_iter().flatten() {
+            if f(&sorted_by.expr)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Plan>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Plan> {
+        let [input] = children.as_slice() else {
+            return internal_err!("{} has one child, not {}", S::NAME, children.len());
+        };
+        Ok(Arc::new(Self::of(
+            Arc::clone(input),
+            Arc::clone(&self.step),
+        )))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if self.step.wants_one_partition() && partition != 0 {
+            return internal_err!("{} has one partition, not {partition}", S::NAME);
+        }
+        self.step
+            .execute(&self.input, partition, context, &self.metrics)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

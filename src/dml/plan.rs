@@ -1,0 +1,176 @@
+//! The plans of statements that change rows.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::Result;
+use datafusion::physical_plan::ExecutionPlan;
+use tiledb_engine::Error;
+use tiledb_engine::arrow::{InvalidUtf8, NullPolicy};
+use tiledb_engine::write::delete::no_cell;
+
+use super::change::{Change, ChangeStatement, selected_box};
+use super::condition::{StatementSelection, selected};
+use super::expand_exec::{Expand, TileDbChangesExec};
+use super::insert::{Destination, write_plan};
+use super::nan_coordinates::DoomedNan;
+use super::remove_exec::{Remove, Removed, TileDbRemoveExec};
+use crate::error::to_datafusion_error;
+
+/// Why rows of an array with duplicates cannot be changed one by one.
+const NO_SINGLE_ROWS: &str = "the array allows duplicates, so a row cannot be told from others at its coordinates, and only rows \
+     that a stored condition describes can be removed or changed: comparisons of dimensions and of attributes without NULL with \
+     constants; leave out the rest of WHERE, or rewrite the array";
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// Rows that were read take new values at the coordinates they have: the columns of `input` are those of the array.
+pub(crate) fn write_rows_again(
+    to: &Destination,
+    input: Plan,
+    statement: ChangeStatement,
+) -> Result<Plan> {
+    check_lossless(to, statement)?;
+    let mut change = to.change(&input);
+    change.in_place = true;
+    change.nulls = NullPolicy::Kept;
+    if to.array_schema().allows_duplicates {
+        match selection(to, &input)? {
+            StatementSelection::Nothing => return Ok(nothing(to, input)),
+            StatementSelection::Rows => return refused(to, statement, NO_SINGLE_ROWS),
+            StatementSelection::Stored(survivors) => {
+                change.replaced = Some(survivors.condition);
+                change.doomed = survivors.doomed;
+            }
+        }
+    }
+    write_plan(&stored_only(to), input, Some(change))
+}
+
+/// Rows are written, moved and removed. The columns of `input` are the old coordinates, the new row, whether it stays, and
+/// whether its coordinates were taken.
+pub(crate) fn write_changes(
+    to: &Destination,
+    input: Plan,
+    statement: ChangeStatement,
+) -> Result<Plan> {
+    changes(to, input, true, statement)
+}
+
+fn changes(
+    to: &Destination,
+    input: Plan,
+    writes: bool,
+    statement: ChangeStatement,
+) -> Result<Plan> {
+    check_lossless(to, statement)?;
+    let to = stored_only(to);
+    if to.array_schema().is_dense() {
+        return refused(
+            &to,
+            statement,
+            "a dense array has a cell at every coordinate, so rows can neither be removed nor moved; UPDATE the cells to NULL \
+             or to other values, or TRUNCATE the array",
+        );
+    }
+    if to.array_schema().allows_duplicates {
+        return refused(&to, statement, NO_SINGLE_ROWS);
+    }
+    let change = to.change(&input);
+    let change = Change {
+        removes: true,
+        in_place: true,
+        nulls: NullPolicy::Kept,
+        ..change
+    };
+    let dimensions = to.array_schema().dimensions.len();
+    let expand = Expand::new(&to.columns, dimensions, writes, &change.changed);
+    let cells = Arc::new(TileDbChangesExec::new(input, expand));
+    write_plan(&to, cells, Some(change))
+}
+
+/// The rows of `input` are removed by their coordinates, which are its columns.
+pub(crate) fn delete_plan(to: &Destination, input: Plan) -> Result<Plan> {
+    match selection(to, &input)? {
+        StatementSelection::Nothing => Ok(nothing(to, input)),
+        StatementSelection::Stored(survivors) if !to.array_schema().is_dense() => {
+            let removed = Removed::AllBut(survivors.condition);
+            Ok(remove(to, input, removed, survivors.doomed))
+        }
+        StatementSelection::Stored(_) | StatementSelection::Rows => {
+            changes(to, input, false, ChangeStatement::Delete)
+        }
+    }
+}
+
+/// A plan that changes nothing, because `input` has no rows.
+fn nothing(to: &Destination, input: Plan) -> Plan {
+    remove(to, input, Removed::Nothing, Vec::new())
+}
+
+/// All fragments are removed; the rows of `input` are counted.
+pub(crate) fn truncate_plan(to: &Destination, input: Plan) -> Plan {
+    remove(to, input, Removed::Fragments, Vec::new())
+}
+
+fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan>) -> Plan {
+    let change = Arc::new(Change {
+        doomed,
+        ..to.change(&input)
+    });
+    let selected = match &removed {
+        Removed::AllBut(_) => selected_box(&input),
+        Removed::Fragments | Removed::Nothing => None,
+    };
+    let remove = Remove {
+        target: to.target(),
+        removed,
+        selected,
+        change,
+    };
+    Arc::new(TileDbRemoveExec::new(input, remove))
+}
+
+/// Describes the rows of `input`.
+fn selection(to: &Destination, input: &Plan) -> Result<StatementSelection> {
+    selected(input, &to.table.options).map_err(to_datafusion_error)
+}
+
+/// Fails if the table does not show what is stored: a changed row would store what is shown, or miss its cell.
+fn check_lossless(to: &Destination, statement: ChangeStatement) -> Result<()> {
+    match to.table.options.invalid_utf8 {
+        InvalidUtf8::Lossy => refused(
+            to,
+            statement,
+            "the option tiledb.invalid_utf8 replaces bytes of texts, and what is shown would be stored; create the table with \
+             'error' or 'binary'",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn refused<T>(to: &Destination, statement: ChangeStatement, why: &str) -> Result<T> {
+    let error = Error::unsupported(format!("{statement}: {why}"));
+    Err(to_datafusion_error(error.with("array", to.storage.uri())))
+}
+
+/// The rows of `input` take the place of all that is there. Those of a dense array must be all cells of a box that holds
+/// what is there, because no cell of it can be removed.
+pub(crate) fn overwrite_plan(to: &Destination, input: Plan) -> Result<Plan> {
+    let nothing_survives = no_cell(to.array_schema()).map_err(to_datafusion_error)?;
+    let change = Change {
+        replaced: Some(nothing_survives),
+        ..to.change(&input)
+    };
+    write_plan(to, input, Some(change))
+}
+
+/// The destination without dimension labels, which statements that change rows leave alone.
+fn stored_only(to: &Destination) -> Destination {
+    let fields = to.columns.fields().iter().take(to.stored_columns());
+    let columns = Schema::new(fields.cloned().collect::<Vec<_>>());
+    Destination {
+        columns: Arc::new(columns),
+        ..to.clone()
+    }
+}

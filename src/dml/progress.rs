@@ -1,0 +1,171 @@
+//! How far plans and the maintenance of arrays have come, and what plans decided by their rows, for those who show it.
+//!
+//! How far something has come may be asked while it runs, as often as anybody likes: it is told from counters only.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::metrics::MetricsSet;
+
+use crate::dml::{
+    BYTES_WRITTEN, ROWS_READ, ROWS_WRITTEN, TileDbCopyExec, TileDbOrderExec, TileDbWriteExec,
+    copy_choices,
+};
+use crate::scan::source::TileDbSource;
+pub use crate::scan::source::counters::Progress;
+use tiledb_engine::maintain::{check, consolidate, vacuum};
+
+/// How far the scans of arrays in a plan have come together; `None` if it scans none.
+pub fn progress_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Progress> {
+    let scan = plan.downcast_ref::<DataSourceExec>();
+    let scan = scan.and_then(|scan| scan.data_source().downcast_ref::<TileDbSource>());
+    let below = below(plan);
+    let below = below.iter().filter_map(progress_of);
+    let parts = scan.map(TileDbSource::progress).into_iter().chain(below);
+    parts.reduce(|a, b| Progress {
+        done: a.done.saturating_add(b.done),
+        all: a.all.saturating_add(b.all),
+    })
+}
+
+/// What the rows of a `COPY … STORED AS TILEDB` that has been executed decided of the new array: options with their values, such
+/// as `capacity = 100000`. Other plans, and those that have not ended, decide nothing.
+pub fn choices_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+    let below = plan.children().into_iter().flat_map(choices_of);
+    copy_choices(plan).into_iter().chain(below).collect()
+}
+
+/// How far the writing of rows has come.
+///
+/// Rows are mostly sorted before they are written: then none is written before all were read, and the number of rows to
+/// write is known from the first one on. All numbers are those of the latest run of a statement that met another one and was
+/// run anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Writing {
+    /// The rows that were read so far.
+    pub rows_read: u64,
+    /// Whether rows are sorted between reading and writing.
+    pub sorts: bool,
+    /// The rows that were taken to be written so far.
+    pub rows_written: u64,
+    /// The bytes that were handed to the store so far.
+    pub bytes_written: u64,
+}
+
+/// How far a plan that writes rows to an array has come; `None` if it writes none, or has not begun to.
+pub fn writing_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
+    if let Some(copying) = copying_of(plan) {
+        return Some(copying);
+    }
+    let runs_anew = rerun(plan).is_some();
+    if runs_anew || plan.downcast_ref::<TileDbWriteExec>().is_none() {
+        return below(plan).iter().find_map(writing_of);
+    }
+    let metrics = plan.metrics()?;
+    let (rows_read, sorts) = rows_below(plan);
+    Some(Writing {
+        rows_read,
+        sorts,
+        rows_written: value(&metrics, ROWS_WRITTEN),
+        bytes_written: value(&metrics, BYTES_WRITTEN),
+    })
+}
+
+/// How far a COPY has come that looks at its rows: it reads and sorts them by itself, before there is a plan that writes them.
+fn copying_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
+    plan.downcast_ref::<TileDbCopyExec>()?;
+    let metrics = plan.metrics()?;
+    metrics.sum_by_name(ROWS_READ)?;
+    Some(Writing {
+        rows_read: value(&metrics, ROWS_READ),
+        sorts: true,
+        rows_written: value(&metrics, ROWS_WRITTEN),
+        bytes_written: value(&metrics, BYTES_WRITTEN),
+    })
+}
+
+/// The plan of the latest run of a statement that met another one and was run anew; `None` for other plans than the one of such
+/// a statement's first run.
+fn rerun(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    plan.downcast_ref::<TileDbWriteExec>()?.step().latest_run()
+}
+
+/// What runs below a node. COPY makes its plan when it begins to run, and a statement that is run anew makes another one.
+fn below(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
+    let copy = plan.downcast_ref::<TileDbCopyExec>();
+    let running = copy.and_then(|copy| copy.step().running());
+    match running.or_else(|| rerun(plan)) {
+        Some(running) => vec![running],
+        None => plan.children().into_iter().map(Arc::clone).collect(),
+    }
+}
+
+/// The rows that have come to the sort below a node, and whether there is one; without one, those that have come to the node.
+fn rows_below(plan: &Arc<dyn ExecutionPlan>) -> (u64, bool) {
+    let (mut plan, mut sorts) = (Arc::clone(plan), false);
+    loop {
+        let children = plan.children();
+        let [input] = children.as_slice() else {
+            return (0, sorts);
+        };
+        let input = Arc::clone(input);
+        let order = input.downcast_ref::<TileDbOrderExec>();
+        sorts |= order.is_some_and(|order| order.step().sorts());
+        let passes_rows_on =
+            order.is_some() || input.downcast_ref::<CoalescePartitionsExec>().is_some();
+        if !passes_rows_on {
+            let rows = input.metrics().and_then(|metrics| metrics.output_rows());
+            let rows = rows.and_then(|rows| u64::try_from(rows).ok());
+            return (rows.unwrap_or(0), sorts);
+        }
+        plan = input;
+    }
+}
+
+fn value(metrics: &MetricsSet, name: &str) -> u64 {
+    let value = metrics.sum_by_name(name).map(|value| value.as_usize());
+    value
+        .and_then(|value| u64::try_from(value).ok())
+        .unwrap_or(0)
+}
+
+/// A maintenance of an array that runs.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Maintenance {
+    /// `tiledb_consolidate`.
+    Consolidation(Arc<consolidate::Progress>),
+    /// `tiledb_vacuum`.
+    Vacuum(Arc<vacuum::Progress>),
+    /// `tiledb_check`.
+    Check(Arc<check::Progress>),
+}
+
+/// Is told of each maintenance that statements of a session begin, if it is an extension of the session's configuration.
+#[derive(Debug, Default)]
+pub struct MaintenanceWatch {
+    latest: Mutex<Option<Maintenance>>,
+}
+
+impl MaintenanceWatch {
+    /// Takes note of a maintenance that begins.
+    pub fn begin(&self, maintenance: Maintenance) {
+        *self.lock() = Some(maintenance);
+    }
+
+    /// The maintenance that began last; `None` if none has begun since it was forgotten.
+    pub fn latest(&self) -> Option<Maintenance> {
+        self.lock().clone()
+    }
+
+    /// Forgets what has begun.
+    pub fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Maintenance>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

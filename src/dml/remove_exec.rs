@@ -1,0 +1,200 @@
+//! The step that removes cells without writing any: by a condition, or all fragments at once.
+//!
+//! The step removes exactly the rows that it counted. So the statement lists the array again before its commit, as statements
+//! that write cells do, and announces itself before that. Otherwise, two statements that don't see each other would both count
+//! the same row.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
+use futures::TryStreamExt;
+use tiledb_engine::array::window::TimestampMs;
+use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::domain_range::DomainRange;
+use tiledb_engine::write::announcement::ChangeAnnouncement;
+use tiledb_engine::write::commit::{FragmentRemoval, commit_delete, commit_removal};
+use tiledb_engine::write::delete::DeleteFile;
+use tiledb_engine::write::insert::WriteTarget;
+use tiledb_engine::write::requirement::{Region, Requirement, StagedChange, check};
+
+use super::again::settled;
+use super::change::{Change, latest_time};
+use super::nan_coordinates::check_none;
+use super::node::{Step, StepExec, puts_out_count};
+use super::target::Target;
+use super::write_exec::counted;
+use crate::error::to_datafusion_error;
+
+/// What is removed.
+#[derive(Debug, Clone)]
+pub(super) enum Removed {
+    /// The cells that do not satisfy a condition.
+    AllBut(Condition),
+    /// All fragments.
+    Fragments,
+    /// Nothing, because the statement selects no row.
+    Nothing,
+}
+
+/// Counts the rows of its input, which are those that go, and removes them.
+#[derive(Debug)]
+pub struct Remove {
+    pub(super) target: Target,
+    pub(super) removed: Removed,
+    /// For each dimension, the range of the counted rows, if the ranges are known.
+    pub(super) selected: Option<Vec<DomainRange>>,
+    pub(super) change: Arc<Change>,
+}
+
+/// The plan node.
+pub type TileDbRemoveExec = StepExec<Remove>;
+
+impl fmt::Display for Removed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AllBut(_) => write!(f, "by a stored condition"),
+            Self::Fragments => write!(f, "all fragments"),
+            Self::Nothing => write!(f, "nothing"),
+        }
+    }
+}
+
+impl Step for Remove {
+    const NAME: &'static str = "TileDbRemoveExec";
+
+    fn properties(&self, _input: &Arc<dyn ExecutionPlan>) -> PlanProperties {
+        puts_out_count()
+    }
+
+    fn describe(&self) -> String {
+        format!("{}, array={}", self.removed, self.target.storage.uri())
+    }
+
+    fn execute(
+        self: &Arc<Self>,
+        input: &Arc<dyn ExecutionPlan>,
+        _partition: usize,
+        context: Arc<TaskContext>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<SendableRecordBatchStream> {
+        let rows = input.execute(0, Arc::clone(&context))?;
+        let step = Arc::clone(self);
+        let again = self.target.again.clone();
+        let within = Arc::clone(&context);
+        let removed = Box::pin(async move {
+            // Rows that are inserted while others are counted aren't older than the delete, so it spares them.
+            let begun = match step.removed {
+                Removed::AllBut(_) => Some(step.target.clock.fresh_time().await),
+                Removed::Fragments | Removed::Nothing => None,
+            };
+            let count = rows.try_fold(0_u64, |count, batch| async move {
+                let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
+                Ok(count.saturating_add(rows))
+            });
+            let count = count.await?;
+            let removed = step.remove(count, begun, &context).await;
+            removed.map_err(to_datafusion_error)?;
+            Ok(count)
+        });
+        Ok(counted(settled(removed, again, within, metrics.clone())))
+    }
+}
+
+impl Remove {
+    /// Removes the counted rows, if nobody has changed them meanwhile.
+    async fn remove(
+        &self,
+        count: u64,
+        begun: Option<TimestampMs>,
+        context: &Arc<TaskContext>,
+    ) -> tiledb_engine::Result<()> {
+        let target = self.target.open(context).await?;
+        match &self.removed {
+            Removed::Nothing => Ok(()),
+            Removed::Fragments => self.remove_fragments(&target).await,
+            Removed::AllBut(_) if count == 0 => Ok(()),
+            Removed::AllBut(survivors) => {
+                let (snapshot, change) = (&target.snapshot, &self.change);
+                check_none(&change.doomed, snapshot, context).await?;
+                let time = match begun {
+                    Some(begun) if target.time.is_none() && change.latest < begun => begun,
+                    _ => change.time(&target).await?,
+                };
+                let delete = DeleteFile::new(survivors.clone(), &target.clock, time)?;
+                let announced = ChangeAnnouncement::of_delete(&snapshot.storage, &delete).await?;
+                let region = match &self.selected {
+                    Some(selected) => Region::Selected(std::slice::from_ref(selected)),
+                    None => Region::Everything,
+                };
+                // Rows that were inserted later come after the delete.
+                let (read, _) = change.read(snapshot.storage.uri());
+                let requirement = Requirement {
+                    read: &read,
+                    region,
+                    later_than: None,
+                    inserts_since: Some(TimestampMs(time.0.saturating_add(1))),
+                    deletes_matter: true,
+                };
+                let commit = commit_delete(&snapshot.storage, &delete);
+                self.unless_overtaken(&target, &requirement, announced, commit)
+                    .await
+            }
+        }
+    }
+
+    /// Hides the fragments whose rows were counted.
+    async fn remove_fragments(&self, target: &WriteTarget) -> tiledb_engine::Result<()> {
+        let snapshot = &target.snapshot;
+        let (read, _) = self.change.read(snapshot.storage.uri());
+        let is_seen = |name: &String| read.iter().any(|seen| seen.fragments.contains(name));
+        let mut fragments = snapshot.fragments.as_ref().clone();
+        fragments.retain(|fragment| is_seen(&fragment.name.name));
+        if read.iter().all(|seen| seen.fragments.is_empty()) {
+            return Ok(());
+        }
+        let time = super::change::after(latest_time(snapshot), target).await?;
+        let removal = FragmentRemoval::new(&target.clock, time, &fragments)?;
+        let announced = ChangeAnnouncement::of_removal(&snapshot.storage, &removal).await?;
+        let requirement = Requirement {
+            read: &read,
+            region: Region::Everything,
+            later_than: None,
+            // Inserted rows stay, and come after this statement.
+            inserts_since: (!snapshot.schema.is_dense()).then_some(TimestampMs(0)),
+            deletes_matter: true,
+        };
+        let commit = commit_removal(&snapshot.storage, &removal);
+        self.unless_overtaken(target, &requirement, announced, commit)
+            .await
+    }
+
+    async fn unless_overtaken(
+        &self,
+        target: &WriteTarget,
+        requirement: &Requirement<'_>,
+        announced: ChangeAnnouncement,
+        commit: impl Future<Output = tiledb_engine::Result<()>>,
+    ) -> tiledb_engine::Result<()> {
+        let offered = StagedChange {
+            fragments: &[],
+            announced: Some(&announced),
+        };
+        let requirements = std::slice::from_ref(requirement);
+        let checked = Box::pin(check(
+            &target.snapshot,
+            requirements,
+            offered,
+            &target.clock,
+        ));
+        let ended = match checked.await {
+            Ok(()) => commit.await,
+            overtaken => overtaken,
+        };
+        announced.end().await;
+        ended
+    }
+}

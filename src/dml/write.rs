@@ -1,0 +1,452 @@
+//! The execution of a statement that writes rows: from sorted rows to the commit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::compute::filter;
+use datafusion::arrow::datatypes::{UInt8Type, UInt64Type};
+use datafusion::common::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use futures::StreamExt;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::array::window::TimestampMs;
+use tiledb_engine::geometry::domain::KeyBox;
+use tiledb_engine::write::announcement::ChangeAnnouncement;
+use tiledb_engine::write::clock::Clock;
+use tiledb_engine::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
+use tiledb_engine::write::delete::DeleteFile;
+use tiledb_engine::write::dense::coverage::check_covered;
+use tiledb_engine::write::dense::insert::DenseInsert;
+use tiledb_engine::write::fragment::StagedFragment;
+use tiledb_engine::write::insert::{DeleteScope, SparseInsert, WriteTarget};
+use tiledb_engine::write::pipeline::Written;
+use tiledb_engine::write::requirement::{Region, Requirement, StagedChange, check};
+use tiledb_engine::{Error, Result as OwnResult};
+
+use super::cell_scan::SnapshotCells;
+use super::change::Change;
+use super::changed_rows::ChangedRows;
+use super::nan_coordinates::check_none;
+use super::target::Target;
+use crate::error::to_datafusion_error;
+use crate::stores::budget::DiskScratch;
+
+/// What a statement counts; all but the fragments grow while it runs.
+pub(super) struct Counters {
+    rows: Count,
+    fragments: Count,
+    tiles: Count,
+    bytes: Count,
+    filtering: Time,
+}
+
+/// The metric of the rows that were taken to be written.
+pub(crate) const ROWS_WRITTEN: &str = "rows_written";
+/// The metric of bytes that were handed to the store.
+pub(crate) const BYTES_WRITTEN: &str = "bytes_written";
+
+impl Counters {
+    pub(super) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, 0);
+        Self {
+            rows: counter(ROWS_WRITTEN),
+            fragments: counter("fragments_written"),
+            tiles: counter("tiles_written"),
+            bytes: counter(BYTES_WRITTEN),
+            filtering: MetricBuilder::new(metrics).subset_time("filter_time", 0),
+        }
+    }
+
+    /// Tells what has been written so far.
+    fn update(&self, written: &Written) {
+        raise(&self.tiles, written.tiles());
+        raise(&self.bytes, written.bytes());
+        let known = u64::try_from(self.filtering.value()).unwrap_or(u64::MAX);
+        let more = written
+            .filtering()
+            .saturating_sub(Duration::from_nanos(known));
+        if !more.is_zero() {
+            self.filtering.add_duration(more);
+        }
+    }
+}
+
+/// Raises a count to a number.
+fn raise(count: &Count, number: u64) {
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    count.add(number.saturating_sub(count.value()));
+}
+
+/// One execution of a statement.
+pub(super) struct Statement {
+    pub(super) target: Target,
+    /// What the statement changes besides adding rows.
+    pub(super) change: Option<Arc<Change>>,
+    /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
+    pub(super) numbers: Option<usize>,
+    /// Whether rows are written before all have been read.
+    pub(super) is_early: Arc<AtomicBool>,
+    pub(super) counters: Counters,
+    pub(super) metrics: ExecutionPlanMetricsSet,
+    pub(super) context: Arc<TaskContext>,
+}
+
+/// Complete fragments that are not visible yet.
+struct Staged {
+    rows: u64,
+    fragments: Vec<StagedFragment>,
+    /// Boxes that were filled with what the array showed.
+    filled: Vec<KeyBox>,
+}
+
+/// A fragment, or several, that rows are added to.
+enum Insert {
+    Sparse(Box<SparseInsert>, ChangedRows),
+    Dense(Box<DenseInsert>),
+}
+
+impl Statement {
+    /// Writes all rows, which are in global order, and makes them visible; returns their number.
+    ///
+    /// Each step's future is in a box: as parts of this one, together, they would take more than half of a thread's stack in
+    /// builds without optimization.
+    pub(super) async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
+        let opened = Box::pin(self.target.open(&self.context)).await;
+        let mut opened = opened.map_err(to_datafusion_error)?;
+        if let Some(change) = &self.change {
+            opened.nulls = change.nulls;
+            opened.has_read = !change.is_plain_insert(opened.snapshot.storage.uri());
+        }
+        if let Some(change) = self.change.as_ref().filter(|change| !change.inserts) {
+            let time = change.time(&opened).await;
+            opened.time = Some(time.map_err(to_datafusion_error)?);
+        }
+        let (snapshot, clock) = (opened.snapshot.clone(), opened.clock.clone());
+        let written = Arc::clone(&opened.written);
+        let replacing = self.replacing(&opened).map_err(to_datafusion_error)?;
+        let staged = Box::pin(self.stage(opened, replacing.as_ref(), rows)).await?;
+        let offered = async {
+            let announced = match &replacing {
+                Some(delete) => {
+                    Some(ChangeAnnouncement::of_delete(&snapshot.storage, delete).await?)
+                }
+                None => None,
+            };
+            let checked = Box::pin(self.check(&snapshot, &staged, announced.as_ref())).await;
+            Ok::<_, Error>((announced, checked))
+        };
+        let (announced, checked) = match Box::pin(offered).await {
+            Ok((announced, checked)) => (announced, checked),
+            Err(error) => (None, Err(error)),
+        };
+        if let Err(error) = checked {
+            for fragment in staged.fragments {
+                fragment.withdraw().await;
+            }
+            if let Some(announced) = announced {
+                announced.end().await;
+            }
+            return Err(to_datafusion_error(error));
+        }
+        let bytes = staged
+            .fragments
+            .iter()
+            .map(|fragment| fragment.bytes)
+            .sum::<u64>();
+        let fragments = staged.fragments.len();
+        let committed = self.commit(&snapshot, &clock, replacing, staged.fragments);
+        let committed = Box::pin(committed).await;
+        if let Some(announced) = announced {
+            announced.end().await;
+        }
+        committed.map_err(to_datafusion_error)?;
+        self.counters.fragments.add(fragments);
+        self.counters.update(&written);
+        raise(&self.counters.bytes, bytes);
+        log::debug!(
+            "{}: committed {} rows in {fragments} fragments",
+            snapshot.storage.uri(),
+            staged.rows
+        );
+        Ok(match &self.change {
+            Some(change) if change.removes => change.changed.load(Ordering::Relaxed),
+            _ => staged.rows,
+        })
+    }
+
+    /// Fails if somebody has written meanwhile to what the statement depends on.
+    async fn check(
+        &self,
+        snapshot: &Snapshot,
+        staged: &Staged,
+        announced: Option<&ChangeAnnouncement>,
+    ) -> OwnResult<()> {
+        let clock = &self.target.clock;
+        let offered = StagedChange {
+            fragments: staged.fragments.as_slice(),
+            announced,
+        };
+        let time = offered.fragments.first();
+        let time = time.map(|staged| TimestampMs(staged.name.t1));
+        // A statement without rows takes the time of its delete.
+        let time = time.or(announced.map(|delete| delete.time()));
+        if self.target.unpublished.is_some() {
+            return Ok(());
+        }
+        let opened = [snapshot.seen()];
+        let requirement = |read, region| Requirement {
+            read,
+            region,
+            later_than: None,
+            inserts_since: None,
+            deletes_matter: true,
+        };
+        let mut requirements = Vec::new();
+        if !staged.filled.is_empty() {
+            requirements.push(requirement(&opened, Region::Filled(&staged.filled)));
+        }
+        let (is_dense, uri) = (snapshot.schema.is_dense(), snapshot.storage.uri());
+        let change = self.change.as_ref();
+        let Some(change) = change.filter(|change| !change.is_plain_insert(uri)) else {
+            // A statement that replaces cells at a later time, and hasn't seen these rows, would hide or delete them. If both
+            // statements only insert, the rows of the later time are shown, as if their statement came after this one.
+            let is_early = self.is_early.load(Ordering::Relaxed);
+            requirements.push(Requirement {
+                later_than: time,
+                inserts_since: (!is_dense && !is_early).then_some(TimestampMs(0)),
+                ..requirement(&opened, Region::Written)
+            });
+            return Box::pin(check(snapshot, &requirements, offered, clock)).await;
+        };
+        Box::pin(check_none(&change.doomed, snapshot, &self.context)).await?;
+        let replaces = change.replaced.is_some();
+        let region = match replaces && !is_dense {
+            // A cell that was committed meanwhile and is replaced would be lost.
+            true => Region::Everything,
+            false => Region::Written,
+        };
+        let (read, read_boxes) = change.read(uri);
+        let has_read = !read.is_empty();
+        if has_read {
+            requirements.push(requirement(&read, region));
+        } else if replaces {
+            // Older cells are removed even if the statement hasn't seen them, but only if there is a delete.
+            let removes = announced.is_some();
+            requirements.push(Requirement {
+                later_than: time.filter(|_| removes),
+                inserts_since: removes.then_some(TimestampMs(0)),
+                ..requirement(&opened, region)
+            });
+        }
+        // Two changes of different cells, each of which has read what the other changes, have no order. A statement without
+        // changes comes before all that it hasn't seen.
+        if has_read && time.is_some() {
+            let boxes = read_boxes.as_deref();
+            let region = boxes.map_or(Region::Everything, Region::Selected);
+            requirements.push(Requirement {
+                inserts_since: Some(TimestampMs(0)),
+                deletes_matter: false,
+                ..requirement(&read, region)
+            });
+        }
+        if replaces && is_dense {
+            check_covered(snapshot, offered.fragments, &staged.filled)?;
+        }
+        Box::pin(check(snapshot, &requirements, offered, clock)).await
+    }
+
+    /// The delete of the cells that the rows replace. It has the time of the rows; `None` if nothing is deleted.
+    fn replacing(&self, opened: &WriteTarget) -> OwnResult<Option<DeleteFile>> {
+        let change = self.change.as_ref();
+        let survivors = change.and_then(|change| change.replaced.as_ref());
+        let snapshot = &opened.snapshot;
+        let nothing_there = snapshot.fragments.is_empty() || snapshot.schema.is_dense();
+        let (Some(survivors), Some(time), false) = (survivors, opened.time, nothing_there) else {
+            return Ok(None);
+        };
+        DeleteFile::new(survivors.clone(), &opened.clock, time).map(Some)
+    }
+
+    async fn commit(
+        &self,
+        snapshot: &Snapshot,
+        clock: &Clock,
+        replacing: Option<DeleteFile>,
+        fragments: Vec<StagedFragment>,
+    ) -> OwnResult<()> {
+        let storage = &snapshot.storage;
+        let Some(delete) = replacing else {
+            let committed = match self.target.unpublished {
+                Some(_) => commit_unpublished(storage, clock, fragments).await?,
+                None => commit(storage, clock, fragments).await?,
+            };
+            self.target.remember(committed);
+            return Ok(());
+        };
+        match fragments.is_empty() {
+            true => commit_delete(storage, &delete).await,
+            false => commit_with_delete(storage, clock, &delete, fragments).await,
+        }
+    }
+
+    async fn stage(
+        &self,
+        opened: WriteTarget,
+        replacing: Option<&DeleteFile>,
+        mut rows: SendableRecordBatchStream,
+    ) -> Result<Staged> {
+        // The time of an insert is not before that of its first row. A sort puts it out when it has seen all rows.
+        let mut next = rows.next().await.transpose()?;
+        let so_far = Arc::clone(&opened.written);
+        let insert = match opened.snapshot.schema.is_dense() {
+            false => self.sparse(opened, replacing).await,
+            true => self.dense(opened),
+        };
+        let mut insert = insert.map_err(to_datafusion_error)?;
+        let written = async {
+            loop {
+                let Some(batch) = next else {
+                    return insert.complete().map_err(to_datafusion_error);
+                };
+                let pushed = self.push(&mut insert, &batch).await;
+                pushed.map_err(to_datafusion_error)?;
+                self.counters.rows.add(batch.num_rows());
+                self.counters.update(&so_far);
+                next = rows.next().await.transpose()?;
+            }
+        };
+        let written: Result<()> = written.await;
+        if let Err(error) = written {
+            insert.withdraw().await;
+            return Err(error);
+        }
+        insert.finish().await.map_err(to_datafusion_error)
+    }
+
+    async fn push(&self, insert: &mut Insert, batch: &RecordBatch) -> OwnResult<()> {
+        let stored = self.target.stored_columns;
+        let removes = self.change.as_ref().is_some_and(|change| change.removes);
+        let Insert::Sparse(insert, changed) = insert else {
+            let Insert::Dense(insert) = insert else {
+                return Ok(());
+            };
+            return insert.push(&self.target.stored(batch)?).await;
+        };
+        if !removes {
+            let numbers = self.numbers.and_then(|column| batch.columns().get(column));
+            let numbers = numbers.and_then(|numbers| numbers.as_primitive_opt::<UInt64Type>());
+            let numbers = numbers.map(|numbers| numbers.values().as_ref());
+            let stored = self.target.stored(batch)?;
+            return insert.push(&stored, None, numbers).await;
+        }
+        let columns = batch.columns().get(..stored).unwrap_or_default();
+        let coordinates = columns.get(..self.target.schema.dimensions.len());
+        let kinds = batch.columns().get(stored);
+        let kinds = kinds.and_then(|kinds| kinds.as_primitive_opt::<UInt8Type>());
+        let (Some(coordinates), Some(kinds)) = (coordinates, kinds) else {
+            return Err(Error::internal("a changed row says what it is"));
+        };
+        let (kept, removed) = changed.settle(coordinates, kinds)?;
+        let kept_only = |column: &dyn Array| {
+            filter(column, &kept)
+                .map_err(|e| Error::internal("rows cannot be left out").with_source(e))
+        };
+        let columns = columns.iter().map(|column| kept_only(column));
+        let columns = columns.collect::<OwnResult<Vec<_>>>()?;
+        let removed = kept_only(&removed)?;
+        insert
+            .push(&columns, Some(removed.as_boolean()), None)
+            .await
+    }
+
+    async fn sparse(
+        &self,
+        opened: WriteTarget,
+        replacing: Option<&DeleteFile>,
+    ) -> OwnResult<Insert> {
+        let removes = self.change.as_ref().is_some_and(|change| change.removes);
+        let deleting = match replacing {
+            Some(delete) => DeleteScope::Others(delete),
+            None if removes => DeleteScope::ItsCells,
+            None => DeleteScope::Nothing,
+        };
+        let mut insert = SparseInsert::begin(opened, deleting).await?;
+        if self.change.as_ref().is_some_and(|change| change.in_place) {
+            insert = insert.keeping_zeros();
+        }
+        Ok(Insert::Sparse(Box::new(insert), ChangedRows::default()))
+    }
+
+    fn dense(&self, opened: WriteTarget) -> OwnResult<Insert> {
+        let existing = Arc::new(SnapshotCells {
+            snapshot: opened.snapshot.clone(),
+            context: Arc::clone(&self.context),
+        });
+        let scratch = Arc::new(DiskScratch::new(&self.context, &self.metrics));
+        let insert = DenseInsert::begin(opened, existing, scratch)?;
+        Ok(Insert::Dense(Box::new(insert)))
+    }
+}
+
+impl Insert {
+    /// Checks that no row waits for another one.
+    fn complete(&self) -> OwnResult<()> {
+        match self {
+            Self::Sparse(_, changed) => changed.finish(),
+            Self::Dense(_) => Ok(()),
+        }
+    }
+
+    async fn finish(self) -> OwnResult<Staged> {
+        match self {
+            Self::Sparse(insert, _) => {
+                let rows = insert.rows();
+                let staged = insert.finish().await?;
+                Ok(Staged {
+                    rows,
+                    fragments: staged.into_iter().collect(),
+                    filled: Vec::new(),
+                })
+            }
+            Self::Dense(insert) => {
+                let rows = insert.rows();
+                let (fragments, filled) = insert.finish().await?;
+                Ok(Staged {
+                    rows,
+                    fragments,
+                    filled,
+                })
+            }
+        }
+    }
+
+    async fn withdraw(self) {
+        match self {
+            Self::Sparse(insert, _) => insert.withdraw().await,
+            Self::Dense(insert) => insert.withdraw().await,
+        }
+    }
+}
+
+impl Target {
+    /// The columns of a batch that are stored. Dimension labels lie in arrays of their own, and nobody chooses the columns of
+    /// the system.
+    fn stored(&self, batch: &RecordBatch) -> OwnResult<Vec<ArrayRef>> {
+        let others = self.columns.fields().iter().enumerate();
+        for (index, field) in others.skip(self.stored_columns) {
+            let given = batch.columns().get(index);
+            if given.is_some_and(|column| column.null_count() < column.len()) {
+                return Err(Error::unsupported(format!(
+                    "the column {} is neither a dimension nor an attribute, so INSERT cannot write it: leave it out",
+                    field.name()
+                ))
+                .with("array", self.storage.uri()));
+            }
+        }
+        let stored = batch.columns().iter().take(self.stored_columns);
+        Ok(stored.cloned().collect())
+    }
+}

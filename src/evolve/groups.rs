@@ -1,0 +1,170 @@
+//! `tiledb_create_group`, `tiledb_add_member` and `tiledb_remove_member`: groups, and what they list.
+//!
+//! ```text
+//! SELECT * FROM tiledb_create_group('/data/experiment')
+//! SELECT * FROM tiledb_add_member('/data/experiment', 'obs', name => 'obs')
+//! SELECT * FROM tiledb_add_member('/data/experiment', '/data/shared/var', name => 'var', relative => false)
+//! SELECT * FROM tiledb_remove_member('/data/experiment', 'var')
+//! ```
+//!
+//! A member that is no URL and does not begin with `/` or `~` is a path from the group's folder. Whether it is an array or a group
+//! is found by looking.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::logical_expr::Expr;
+use futures::FutureExt;
+use tiledb_engine::GroupEdit;
+use tiledb_engine::Result;
+use tiledb_engine::storage::Location;
+use tiledb_engine::write::group::create_group_in;
+
+use super::functions::{check_time, target_of, usage};
+use super::once::{ChangeFunction, Doing, Done};
+use crate::catalog::AttachedGroups;
+use crate::functions::arguments::{Call, Target, text};
+use crate::stores::location::locate;
+use crate::table::url_table::Named;
+
+const MEMBER_NAME: &str = "name";
+const RELATIVE: &str = "relative";
+
+/// `tiledb_create_group`.
+pub(super) struct CreateGroup(Call);
+
+#[async_trait]
+impl ChangeFunction for CreateGroup {
+    const NAME: &'static str = "tiledb_create_group";
+
+    fn parse(arguments: &[Expr]) -> Result<Self> {
+        let call = Call::parse(Self::NAME, arguments)?;
+        check_time(&call)?;
+        if call.table_options()?.write_timestamp.is_some() {
+            return Err(usage(
+                Self::NAME,
+                "a group has no time of its own, only its members have",
+            ));
+        }
+        Ok(Self(call))
+    }
+
+    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+        let target = target_of(&self.0, session).await?;
+        let attached = AttachedGroups::of(session);
+        let doing = async move {
+            create_group_in(&target.storage).await?;
+            attached.follow(target.storage.location()).await;
+            Ok(Done {
+                uri: target.storage.uri().to_owned(),
+                changes: vec!["create group".to_owned()],
+                file: Some(tiledb_engine::array::group::GROUP_FILE.to_owned()),
+            })
+        };
+        Ok(doing.boxed())
+    }
+}
+
+/// `tiledb_add_member`.
+pub(super) struct AddMember {
+    call: Call,
+    member: String,
+    name: Option<String>,
+    relative: Option<bool>,
+}
+
+#[async_trait]
+impl ChangeFunction for AddMember {
+    const NAME: &'static str = "tiledb_add_member";
+
+    fn parse(arguments: &[Expr]) -> Result<Self> {
+        let [target, member, options @ ..] = arguments else {
+            let given = arguments.len();
+            return Err(usage(Self::NAME, &format!("{given} arguments are given")));
+        };
+        let rest = std::iter::once(target).chain(options).cloned();
+        let own = [MEMBER_NAME, RELATIVE];
+        let call = Call::parse_with(Self::NAME, &own, &rest.collect::<Vec<_>>())?;
+        check_time(&call)?;
+        let own = |wanted: &str| {
+            let plain = |key: &str| key.strip_prefix("tiledb.").unwrap_or(key) == wanted;
+            call.own.iter().rfind(|(key, _)| plain(key))
+        };
+        Ok(Self {
+            member: text(Self::NAME, 1, member)?,
+            name: own(MEMBER_NAME).map(|(_, name)| name.clone()),
+            relative: match own(RELATIVE) {
+                Some(_) => Some(call.is_on(RELATIVE)?),
+                None => None,
+            },
+            call,
+        })
+    }
+
+    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+        let target = target_of(&self.call, session).await?;
+        let member = place(&self.member, &target.runtime)?;
+        let edit = GroupEdit::new().add_member(member, self.name.as_deref(), self.relative);
+        Ok(doing(edit, target, AttachedGroups::of(session)))
+    }
+}
+
+/// The location of a member, or the path to it from the group's folder.
+fn place(member: &str, runtime: &Arc<RuntimeEnv>) -> Result<std::result::Result<Location, String>> {
+    let is_whole =
+        member.contains("://") || member.starts_with(['/', '~', std::path::MAIN_SEPARATOR]);
+    if !is_whole {
+        return Ok(Err(member.to_owned()));
+    }
+    let named = Named::parse(member)?;
+    Ok(Ok(locate(&named.path, runtime)?))
+}
+
+/// `tiledb_remove_member`.
+pub(super) struct RemoveMember {
+    call: Call,
+    name: String,
+}
+
+#[async_trait]
+impl ChangeFunction for RemoveMember {
+    const NAME: &'static str = "tiledb_remove_member";
+
+    fn parse(arguments: &[Expr]) -> Result<Self> {
+        let [target, name, options @ ..] = arguments else {
+            let given = arguments.len();
+            return Err(usage(Self::NAME, &format!("{given} arguments are given")));
+        };
+        let rest = std::iter::once(target).chain(options).cloned();
+        let call = Call::parse(Self::NAME, &rest.collect::<Vec<_>>())?;
+        check_time(&call)?;
+        let name = text(Self::NAME, 1, name)?;
+        Ok(Self { call, name })
+    }
+
+    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+        let target = target_of(&self.call, session).await?;
+        let edit = GroupEdit::new().remove(&self.name);
+        Ok(doing(edit, target, AttachedGroups::of(session)))
+    }
+}
+
+/// Changes the members of the target once it is awaited; the lists of `attached` groups follow.
+fn doing(edit: GroupEdit, target: Target, attached: AttachedGroups) -> Doing {
+    let edit = match target.options.write_timestamp {
+        Some(ms) => edit.timestamp(ms),
+        None => edit,
+    };
+    async move {
+        let (file, changes) = edit.apply_in(&target.storage).await?;
+        attached.follow(target.storage.location()).await;
+        Ok(Done {
+            uri: target.storage.uri().to_owned(),
+            changes,
+            file,
+        })
+    }
+    .boxed()
+}

@@ -1,0 +1,443 @@
+//! GROUP BY an enumeration by its codes.
+//!
+//! This serves `SELECT doing, count(*), avg(speed) FROM ships GROUP BY doing`, where `doing` is an enumeration of text
+//! or bytes. DataFusion cannot group by dictionaries: it writes each value out as a row, and hashes and compares rows.
+//! But an enumeration gives every value one code, so the [rule](crate::optimizer) groups by codes, which are plain
+//! integers, and converts those of the groups to values. It does not apply if two values are equal or one is NULL, if
+//! there are more than 65,536 of them, for grouping sets, for groups with a limit, and if two of the columns are known
+//! to be equal. Columns of numbers are plain, and grouped like all numbers. `tiledb.enable_enumerated_groups` switches
+//! it off. Benchmark: `benches/special_ways.rs`, `enable_enumerated_groups`: 2.0 × for a sparse array and 1.9 × for a
+//! dense one, on two cores.
+//!
+//! The codes are those of the array's enumeration, even if joins or repartitioning have changed the dictionary of a
+//! batch.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, DictionaryArray, Int64Array, RecordBatch, downcast_integer_array,
+    make_comparator,
+};
+use datafusion::arrow::compute::{SortOptions, cast, sort_to_indices, take};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::common::{JoinType, Result, exec_err, internal_datafusion_err};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use crate::scan::source::TileDbSource;
+
+/// Enumerations with more values are not checked for equal ones.
+const MOST_VALUES: usize = 1 << 16;
+
+/// The aggregate by codes, with a projection to values above it; `None` if it does not group by an enumeration.
+pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(last) = plan.downcast_ref::<AggregateExec>() else {
+        return Ok(None);
+    };
+    let first = match last.mode() {
+        AggregateMode::Single | AggregateMode::SinglePartitioned => last,
+        AggregateMode::Final | AggregateMode::FinalPartitioned => {
+            match last.input().downcast_ref::<AggregateExec>() {
+                Some(first) if *first.mode() == AggregateMode::Partial => first,
+                _ => return Ok(None),
+            }
+        }
+        _ => return Ok(None),
+    };
+    let limited = first.limit_options().is_some() || last.limit_options().is_some();
+    let mut groups = first.group_expr().expr().to_vec();
+    // The equality of two columns is lost above their codes, and orders may depend on it.
+    let known = first.input().equivalence_properties().eq_group();
+    let equal = |(i, (one, _)): (usize, &(Arc<dyn PhysicalExpr>, String))| {
+        let mut others = groups.iter().take(i);
+        others.any(|(other, _)| known.exprs_equal(one, other))
+    };
+    let twice = groups.iter().enumerate().any(equal);
+    if limited || twice || !first.group_expr().is_single() {
+        return Ok(None);
+    }
+    let mut enumerations = vec![None; groups.len()];
+    for ((expr, name), enumeration) in groups.iter_mut().zip(&mut enumerations) {
+        let column = expr.downcast_ref::<Column>();
+        let values = column.and_then(|column| enumeration_of(first.input(), column.index()));
+        if let Some(values) = values.filter(all_differ) {
+            *expr = Arc::new(Codes {
+                of: Arc::clone(expr),
+                values: Arc::clone(&values),
+            });
+            // `TopKAggregation` compares names, and would treat the order of codes as that of values.
+            *name = format!("codes of {name}");
+            *enumeration = Some(values);
+        }
+    }
+    if enumerations.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let over = |aggregate: &AggregateExec, groups: PhysicalGroupBy, input| {
+        let aggregate = AggregateExec::try_new(
+            *aggregate.mode(),
+            groups,
+            aggregate.aggr_expr().to_vec(),
+            aggregate.filter_expr().to_vec(),
+            input,
+            aggregate.input_schema(),
+        )?;
+        Ok::<_, datafusion::error::DataFusionError>(Arc::new(aggregate) as Arc<dyn ExecutionPlan>)
+    };
+    let groups = PhysicalGroupBy::new_single(groups);
+    let mut grouped = over(first, groups.clone(), Arc::clone(first.input()))?;
+    if !std::ptr::eq(first, last) {
+        grouped = over(last, groups.as_final(), grouped)?;
+    }
+    let schema = last.schema();
+    let columns = schema.fields().iter().enumerate().map(|(i, field)| {
+        let name = grouped.schema().field(i).name().clone();
+        let column = Arc::new(Column::new(&name, i)) as Arc<dyn PhysicalExpr>;
+        let column = match enumerations.get(i).cloned().flatten() {
+            Some(values) => Arc::new(Values {
+                of: column,
+                values,
+                field: Arc::clone(field),
+            }) as _,
+            None => column,
+        };
+        (column, field.name().clone())
+    });
+    let columns = columns.collect::<Vec<_>>();
+    let shown = ProjectionExec::try_new(columns, grouped)?;
+    Ok(Some(Arc::new(shown)))
+}
+
+/// The values of the enumeration whose column a column of a plan shows unchanged.
+fn enumeration_of(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<ArrayRef> {
+    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
+        let source = scan.data_source().downcast_ref::<TileDbSource>()?;
+        return source.enumeration(column).cloned();
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let column = projection
+            .expr()
+            .get(column)?
+            .expr
+            .downcast_ref::<Column>()?;
+        return enumeration_of(projection.input(), column.index());
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let column = match filter.projection() {
+            Some(projection) => *projection.get(column)?,
+            None => column,
+        };
+        return enumeration_of(filter.input(), column);
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let column = match &join.projection {
+            Some(projection) => *projection.get(column)?,
+            None => column,
+        };
+        let left = join.left.schema().fields().len();
+        return match join.join_type {
+            JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+                enumeration_of(&join.right, column)
+            }
+            _ if column < left => enumeration_of(&join.left, column),
+            JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => {
+                enumeration_of(&join.right, column - left)
+            }
+            _ => None,
+        };
+    }
+    let passes = plan.is::<CoalescePartitionsExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<SortExec>();
+    match plan.children()[..] {
+        [input] if passes => enumeration_of(input, column),
+        _ => None,
+    }
+}
+
+/// Whether the values are text or bytes, all different, and not NULL: invalid text may be shown as other text, and
+/// elements of lists may be either zero.
+fn all_differ(values: &ArrayRef) -> bool {
+    let ty = values.data_type();
+    let comparable = ty.is_string() || ty.is_binary() || matches!(ty, DataType::FixedSizeBinary(_));
+    if values.len() > MOST_VALUES || values.null_count() > 0 || !comparable {
+        return false;
+    }
+    let Ok(order) = sort_to_indices(values, None, None) else {
+        return false;
+    };
+    let Ok(compare) = make_comparator(values, values, SortOptions::default()) else {
+        return false;
+    };
+    let order = order.values().iter().map(|i| *i as usize);
+    let mut neighbours = order.clone().zip(order.skip(1));
+    neighbours.all(|(a, b)| compare(a, b).is_ne())
+}
+
+/// Whether an expression gives codes of an enumeration.
+pub(super) fn is_code(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.is::<Codes>()
+}
+
+/// Converts the values of a column to their codes in an enumeration.
+#[derive(Debug)]
+struct Codes {
+    of: Arc<dyn PhysicalExpr>,
+    values: ArrayRef,
+}
+
+impl Codes {
+    /// The codes of a dictionary with other values, or with the same values in another order.
+    fn translated(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let dictionary = array.as_any_dictionary();
+        let order = sort_to_indices(&self.values, None, None)?;
+        let found = cast(dictionary.values(), self.values.data_type())?;
+        let compare = make_comparator(&self.values, &found, SortOptions::default())?;
+        let order = order.values();
+        let code = |value: usize| {
+            let position = order.partition_point(|code| compare(*code as usize, value).is_lt());
+            let code = order.get(position).map(|code| *code as usize);
+            code.filter(|code| compare(*code, value).is_eq())
+        };
+        let used = used_values(array);
+        let mut codes = Vec::with_capacity(found.len());
+        for (value, used) in used.into_iter().enumerate() {
+            let code = if found.is_valid(value) {
+                code(value)
+            } else {
+                None
+            };
+            if used && code.is_none() && found.is_valid(value) {
+                return exec_err!("a value is not one of the enumeration");
+            }
+            codes.push(code.map(|code| code as i64));
+        }
+        let codes = cast(&Int64Array::from(codes), dictionary.keys().data_type())?;
+        Ok(take(&codes, dictionary.keys(), None)?)
+    }
+}
+
+/// Which values of a dictionary are used.
+fn used_values(array: &ArrayRef) -> Vec<bool> {
+    let dictionary = array.as_any_dictionary();
+    let mut used = vec![false; dictionary.values().len()];
+    if used.is_empty() {
+        return used;
+    }
+    let keys = dictionary.normalized_keys().into_iter().enumerate();
+    for (_, key) in keys.filter(|(row, _)| array.is_valid(*row)) {
+        if let Some(used) = used.get_mut(key) {
+            *used = true;
+        }
+    }
+    used
+}
+
+impl PhysicalExpr for Codes {
+    fn return_field(&self, input: &Schema) -> Result<FieldRef> {
+        let field = self.of.return_field(input)?;
+        let DataType::Dictionary(codes, _) = field.data_type() else {
+            return exec_err!("{} is no enumeration", self.of);
+        };
+        let field = Field::new(field.name(), codes.as_ref().clone(), field.is_nullable());
+        Ok(Arc::new(field))
+    }
+
+    fn data_type(&self, input: &Schema) -> Result<DataType> {
+        Ok(self.return_field(input)?.data_type().clone())
+    }
+
+    fn nullable(&self, input: &Schema) -> Result<bool> {
+        self.of.nullable(input)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let array = self.of.evaluate(batch)?.into_array(batch.num_rows())?;
+        let Some(dictionary) = array.as_any_dictionary_opt() else {
+            return exec_err!("{} is no enumeration", self.of);
+        };
+        let values = dictionary.values();
+        let same = values.to_data().ptr_eq(&self.values.to_data()) || values == &self.values;
+        Ok(ColumnarValue::Array(match same {
+            true => dictionary.keys().slice(0, dictionary.keys().len()),
+            false => self.translated(&array)?,
+        }))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.of]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Arc::new(Self {
+            of: only(children)?,
+            values: Arc::clone(&self.values),
+        }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Codes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "codes({})", self.of)
+    }
+}
+
+impl PartialEq for Codes {
+    fn eq(&self, other: &Self) -> bool {
+        self.of.eq(&other.of) && self.values.as_ref() == other.values.as_ref()
+    }
+}
+
+impl Eq for Codes {}
+
+impl Hash for Codes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.of.hash(state);
+    }
+}
+
+/// Converts codes of an enumeration to values.
+#[derive(Debug)]
+struct Values {
+    of: Arc<dyn PhysicalExpr>,
+    values: ArrayRef,
+    /// The field of the column before it was converted to codes.
+    field: FieldRef,
+}
+
+impl PhysicalExpr for Values {
+    fn return_field(&self, _input: &Schema) -> Result<FieldRef> {
+        Ok(Arc::clone(&self.field))
+    }
+
+    fn data_type(&self, _input: &Schema) -> Result<DataType> {
+        Ok(self.field.data_type().clone())
+    }
+
+    fn nullable(&self, _input: &Schema) -> Result<bool> {
+        Ok(self.field.is_nullable())
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let codes = self.of.evaluate(batch)?.into_array(batch.num_rows())?;
+        let codes = codes.as_ref();
+        downcast_integer_array! {
+            codes => {
+                let shown = DictionaryArray::try_new(codes.clone(), Arc::clone(&self.values))?;
+                Ok(ColumnarValue::Array(Arc::new(shown)))
+            }
+            other => exec_err!("{other} cannot key a dictionary")
+        }
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.of]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Arc::new(Self {
+            of: only(children)?,
+            values: Arc::clone(&self.values),
+            field: Arc::clone(&self.field),
+        }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "values({})", self.of)
+    }
+}
+
+impl PartialEq for Values {
+    fn eq(&self, other: &Self) -> bool {
+        self.of.eq(&other.of)
+            && self.values.as_ref() == other.values.as_ref()
+            && self.field == other.field
+    }
+}
+
+impl Eq for Values {}
+
+impl Hash for Values {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.of.hash(state);
+        self.field.hash(state);
+    }
+}
+
+fn only(children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+    let mut children = children.into_iter();
+    let child = children.next();
+    child.ok_or_else(|| internal_datafusion_err!("the expression lost its argument"))
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int8Array, StringArray};
+    use datafusion::arrow::datatypes::Int8Type;
+
+    use super::*;
+
+    fn text(values: &[&str]) -> ArrayRef {
+        Arc::new(StringArray::from(values.to_vec()))
+    }
+
+    fn codes(values: &[&str], keys: &[Option<i8>]) -> Result<Vec<Option<i8>>> {
+        let keys = Int8Array::from(keys.to_vec());
+        let column = DictionaryArray::<Int8Type>::try_new(keys, text(values))?;
+        let batch = RecordBatch::try_from_iter([("e", Arc::new(column) as ArrayRef)])?;
+        let codes = Codes {
+            of: Arc::new(Column::new("e", 0)),
+            values: text(&["m", "a", "z"]),
+        };
+        let codes = codes.evaluate(&batch)?.into_array(batch.num_rows())?;
+        Ok(codes.as_primitive::<Int8Type>().iter().collect())
+    }
+
+    #[test]
+    fn codes_are_those_of_the_enumeration_whatever_the_dictionary() {
+        let keys = [Some(0), None, Some(2), Some(1)];
+        assert_eq!(codes(&["m", "a", "z"], &keys).unwrap(), keys);
+        let other = codes(&["z", "m", "a"], &keys).unwrap();
+        assert_eq!(other, [Some(2), None, Some(1), Some(0)]);
+        assert_eq!(codes(&[], &[None, None]).unwrap(), [None, None]);
+        // Values that no row uses are ignored.
+        assert_eq!(codes(&["a", "?"], &[Some(0)]).unwrap(), [Some(1)]);
+        assert!(codes(&["a", "?"], &[Some(1)]).is_err());
+    }
+
+    #[test]
+    fn equal_values_and_nulls_are_told_from_different_values() {
+        assert!(all_differ(&text(&["b", "", "a"])));
+        assert!(!all_differ(&text(&["b", "a", "b"])));
+        let with_null: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
+        assert!(!all_differ(&with_null));
+    }
+}

@@ -1,0 +1,12 @@
+//! Scans of arrays: what a query reads, how it is planned, and the [source](source::TileDbSource) that reads it.
+
+#[doc(hidden)]
+pub mod claims;
+pub(crate) mod moment;
+pub(crate) mod planning;
+pub mod query;
+pub(crate) mod scan_box;
+pub mod source;
+pub(crate) mod statistics;
+#[cfg(feature = "distributed")]
+pub(crate) mod wire;

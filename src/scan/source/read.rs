@@ -1,0 +1,227 @@
+//! Opening of the partitions of a scan: their batches have labels, and the batch size of the session.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::BatchCoalescer;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, internal_err};
+use datafusion::datasource::source::OpenArgs;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt};
+use tiledb_engine::memory::budget::MemoryBudget;
+use tiledb_engine::memory::idle::account_in;
+use tiledb_engine::scan::ScanPlan;
+use tiledb_engine::scan::context::ScanContext;
+use tiledb_engine::scan::metrics::ScanMetrics;
+use tiledb_engine::scan::stream::read_units;
+use tiledb_engine::scan::units::{UnitPool, UnitQueue};
+
+use super::TileDbSource;
+use super::counters::Published;
+use super::mode::Shared;
+use super::runs::Siblings;
+use crate::error::to_datafusion_error;
+use crate::labels::LabelProjection;
+use crate::stores::budget::PoolBudget;
+
+impl TileDbSource {
+    /// The rows of one partition.
+    pub(super) fn open_partition(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let siblings = args.sibling_state.as_ref();
+        let siblings = siblings.and_then(|state| state.downcast_ref::<Siblings>());
+        if self.filters.tighten() && !self.runs.is_first(siblings, &args) {
+            let again = self.trusting(&HashSet::new());
+            return again.map_or_else(
+                || internal_err!("a scan that runs again keeps no dynamic filter"),
+                |again| again.open_partition(args),
+            );
+        }
+        self.open_renewable(args)
+    }
+
+    /// The rows of one partition of the scan as it is planned, and of partitions that `ended` before they had any; units are
+    /// taken from the pool, if there is one.
+    pub(super) fn open_planned(
+        &self,
+        args: &OpenArgs,
+        pool: Option<Arc<UnitPool>>,
+        ended: &[usize],
+    ) -> Result<SendableRecordBatchStream> {
+        match &self.arrangement.shared {
+            Shared::Remaining(_) | Shared::Ranges(_) => Ok(self.open_later(args.clone(), pool)),
+            Shared::Nothing | Shared::Order(_) => {
+                let units = |partition: usize| {
+                    let units = self.arrangement.partitions.get(partition);
+                    let units = units.cloned().unwrap_or(0..0);
+                    unit_queue(pool.as_ref(), &args.context, partition, units)
+                };
+                let others = ended.iter().map(|partition| units(*partition));
+                let units = units(args.partition).followed_by(others.collect());
+                self.read(
+                    Arc::clone(self.plan()),
+                    units,
+                    args.partition,
+                    &args.context,
+                )
+            }
+        }
+    }
+
+    /// The rows of a partition whose units are only determined when it is polled.
+    fn open_later(&self, args: OpenArgs, pool: Option<Arc<UnitPool>>) -> SendableRecordBatchStream {
+        let source = self.clone();
+        let batches = async move {
+            let (plan, units) = source
+                .units_of(&args, pool)
+                .await
+                .map_err(to_datafusion_error)?;
+            source.read(plan, units, args.partition, &args.context)
+        };
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.planned.schema),
+            stream::once(batches).try_flatten(),
+        ))
+    }
+
+    /// The plan and the units that a partition reads.
+    async fn units_of(
+        &self,
+        args: &OpenArgs,
+        pool: Option<Arc<UnitPool>>,
+    ) -> tiledb_engine::Result<(Arc<ScanPlan>, UnitQueue)> {
+        if let Some(remaining) = self.remaining() {
+            let left = Arc::clone(&remaining.parted().await?.left);
+            let units = left.partitions(self.arrangement.partitions.len());
+            let units = units.get(args.partition).cloned().unwrap_or(0..0);
+            let units = unit_queue(pool.as_ref(), &args.context, args.partition, units);
+            return Ok((left, units));
+        }
+        let Some(ranges) = self.arrangement.ranges() else {
+            return Err(tiledb_engine::Error::internal("a partition without units"));
+        };
+        let snapshot = &self.plan().spec.table.snapshot;
+        let mut part = match ranges.part(self.plan(), args.partition).await {
+            Ok(part) => part,
+            Err(error) => return Err(snapshot.explain_missing(error).await),
+        };
+        if let Some(order) = self.arrangement.row_order() {
+            let ordered = part.in_order(order, None).ok_or_else(|| {
+                tiledb_engine::Error::internal("a range of a scan cannot be put in its order")
+            })?;
+            part = Arc::new(ordered);
+        }
+        let units = UnitQueue::alone(0..part.unit_count());
+        Ok((part, units))
+    }
+
+    /// Reads units of a plan.
+    fn read(
+        &self,
+        plan: Arc<ScanPlan>,
+        units: UnitQueue,
+        partition: usize,
+        context: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.record_plan(&plan, partition);
+        let budget: Arc<dyn MemoryBudget> = Arc::new(PoolBudget::new(context, partition));
+        let idle = PoolBudget::named("TileDbBuffers", context.memory_pool());
+        account_in(Arc::new(idle));
+        let counters = Arc::new(ScanMetrics::default());
+        let filter = self
+            .filters
+            .at_run_time(&plan, self.planned.predicate.as_ref())?;
+        let scan = ScanContext::new(plan, Arc::clone(&budget), Arc::clone(&counters))
+            .with_units_read(Arc::clone(&self.units_read))
+            .with_runtime_filter(filter)
+            .with_order(self.worthwhile_order())
+            .with_row_order(self.arrangement.row_order().cloned(), self.pace());
+        let published = Published::new(&self.metrics, partition, counters);
+        let batches = with_labels(read_units(scan, units), self.planned.labels.clone(), budget);
+        let batch_size = context.session_config().batch_size();
+        let schema = Arc::clone(&self.planned.schema);
+        let batches = coalesce(batches, Arc::clone(&schema), batch_size, self.fetch);
+        let batches = batches.inspect(move |_| published.update());
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+}
+
+/// The units of a partition, and those it may take from others.
+fn unit_queue(
+    pool: Option<&Arc<UnitPool>>,
+    context: &Arc<TaskContext>,
+    partition: usize,
+    units: std::ops::Range<u64>,
+) -> UnitQueue {
+    match pool {
+        Some(pool) => pool.join(Arc::clone(context) as _, partition, units),
+        None => UnitQueue::alone(units),
+    }
+}
+
+/// Adds the selected labels to the batches of a scan.
+fn with_labels(
+    batches: impl Stream<Item = tiledb_engine::Result<RecordBatch>> + Send + 'static,
+    labels: Option<Arc<LabelProjection>>,
+    memory: Arc<dyn MemoryBudget>,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    let Some(labels) = labels else {
+        return batches.map_err(to_datafusion_error).boxed();
+    };
+    let labelled = batches.and_then(move |batch| {
+        let (labels, memory) = (Arc::clone(&labels), Arc::clone(&memory));
+        async move { labels.apply(batch, &memory).await }
+    });
+    labelled.map_err(to_datafusion_error).boxed()
+}
+
+/// Combines small batches; large ones are passed on. Ends after `fetch` rows.
+pub(super) fn coalesce(
+    batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+    schema: SchemaRef,
+    batch_size: usize,
+    fetch: Option<usize>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    // Batches need not be larger than the limit.
+    let batch_size = fetch.map_or(batch_size, |fetch| batch_size.min(fetch.max(1)));
+    let coalescer = BatchCoalescer::new(schema, batch_size)
+        .with_biggest_coalesce_batch_size(Some(batch_size / 2));
+    let state = (
+        Box::pin(batches),
+        coalescer,
+        fetch.unwrap_or(usize::MAX),
+        false,
+    );
+    futures::stream::try_unfold(
+        state,
+        |(mut batches, mut coalescer, mut left, mut ended)| async move {
+            loop {
+                if left == 0 {
+                    return Ok(None);
+                }
+                if let Some(batch) = coalescer.next_completed_batch() {
+                    let batch = if batch.num_rows() > left {
+                        batch.slice(0, left)
+                    } else {
+                        batch
+                    };
+                    left -= batch.num_rows();
+                    return Ok(Some((batch, (batches, coalescer, left, ended))));
+                }
+                if ended {
+                    return Ok(None);
+                }
+                match batches.next().await {
+                    Some(batch) => coalescer.push_batch(batch?)?,
+                    None => {
+                        coalescer.finish_buffered_batch()?;
+                        ended = true;
+                    }
+                }
+            }
+        },
+    )
+}

@@ -1,0 +1,205 @@
+//! Planning anew of a scan whose files go while it is open.
+//!
+//! Somebody may consolidate the fragments of a plan, and vacuum them, before the plan has run. Until one partition has given
+//! rows, the partitions can go on with a scan that was planned anew; afterwards none can. The [`Course`] that they share holds
+//! them together. A partition that has ended without rows reads nothing of another scan; where partitions take over units of
+//! each other, the one that has the scan planned anew reads its part.
+
+use std::sync::Arc;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::Result;
+use datafusion::datasource::source::OpenArgs;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::ready;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+
+use super::mode::{RemainingScan, Renewed, ScanMode};
+use super::runs::{Anew, Course, Siblings};
+use super::{Planned, TileDbSource};
+use crate::error::is_conflict;
+use crate::scan::query::ScanQuery;
+
+/// Whether a scan is planned anew if files of its fragments are gone before it has given rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Renewal {
+    /// The scan stays as it is, because other machines read parts of it.
+    #[default]
+    Never,
+    /// The scan is planned anew if other fragments hold the same cells: it shows the array at a fixed time.
+    SameCells,
+    /// The scan is planned anew in any case: it shows the array as it is at present.
+    Present,
+}
+
+impl Renewal {
+    /// Plans a scan anew some of whose fragments are gone, if that is of use.
+    async fn plan(self, query: &ScanQuery, old: &Planned, runtime: &RuntimeEnv) -> Option<Planned> {
+        if self == Self::Never {
+            return None;
+        }
+        let uri = old.plan.spec.table.snapshot.storage.uri();
+        match query.anew(old, self == Self::SameCells, runtime).await {
+            Ok(new) => {
+                log::debug!("{uri}: files are gone: planned anew: {}", new.is_some());
+                new
+            }
+            Err(error) => {
+                log::debug!("{uri}: files are gone, and it cannot be planned anew: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl TileDbSource {
+    /// The scan, which may be planned anew.
+    pub(crate) fn with_renewal(mut self, renewal: Renewal) -> Self {
+        self.renewal = renewal;
+        self
+    }
+
+    /// The rows of one partition, of the scan as it is planned or as it is planned anew.
+    pub(super) fn open_renewable(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let siblings = args.sibling_state.clone();
+        let siblings = siblings.and_then(|state| state.downcast::<Siblings>().ok());
+        let pool = siblings.as_ref().and_then(|siblings| siblings.units(0));
+        let planned = self.open_planned(&args, pool, &[])?;
+        let Some(siblings) = siblings.filter(|_| self.renewal != Renewal::Never) else {
+            return Ok(planned);
+        };
+        let opening = Opening {
+            source: self.clone(),
+            course: Arc::clone(&self.arrangement.course),
+            is_first: siblings.opens_first(args.partition),
+            args,
+            siblings,
+            times: 0,
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.planned.schema),
+            stream::once(opening.begin(planned)).try_flatten(),
+        )))
+    }
+
+    /// The part that metadata answer, and the part that is left to read, of the scan that is read once a partition has given
+    /// rows; `None` in another mode.
+    pub(crate) async fn settled_remaining(&self) -> Option<Arc<RemainingScan>> {
+        match self.arrangement.course.newer(0).await {
+            Some(anew) => anew.scan.arrangement.remaining().cloned(),
+            None => self.remaining().cloned(),
+        }
+    }
+
+    /// The scan planned anew, in the mode and with the partitions that it has.
+    async fn renewed(&self, runtime: &RuntimeEnv) -> Option<Renewed> {
+        let planned = self.renewal.plan(&self.query, &self.planned, runtime);
+        let planned = planned.await?;
+        // The rows of more partitions than there are would be missing.
+        let partitions = self.arrangement.partition_count();
+        let mode = match self.mode().clone() {
+            ScanMode::Ordered { order, rows, .. } => ScanMode::Ordered {
+                order,
+                rows,
+                partitions,
+            },
+            mode => mode,
+        };
+        let arrangement = match self.remaining() {
+            Some(remaining) => remaining.arrange_anew(mode, &planned.plan, partitions),
+            None => mode.arrange(&planned.plan, partitions).ok()?,
+        };
+        Some(Renewed {
+            planned,
+            arrangement: arrangement?,
+        })
+    }
+}
+
+/// A partition that has given no rows yet.
+struct Opening {
+    source: TileDbSource,
+    args: OpenArgs,
+    siblings: Arc<Siblings>,
+    course: Arc<Course<Renewed>>,
+    /// Whether this run opens the partition for the first time. Other partitions read for it only then, and so at most once.
+    is_first: bool,
+    /// How often the scan was planned anew.
+    times: usize,
+}
+
+impl Opening {
+    /// The rows of the partition, from its first batch on. If files are gone before any partition has given rows, all of them
+    /// go on with a scan that was planned anew.
+    async fn begin(
+        mut self,
+        mut batches: SendableRecordBatchStream,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        loop {
+            let mut ended = Vec::new();
+            let newer = match self.course.newer(self.times).await {
+                Some(newer) => Some(newer),
+                None => match batches.next().await {
+                    Some(Err(error)) if self.is_first && is_conflict(&error) => {
+                        let Some((newer, others)) = self.renew().await else {
+                            return Err(error);
+                        };
+                        ended = others;
+                        Some(newer)
+                    }
+                    Some(Err(error)) => return Err(error),
+                    Some(Ok(first)) => match self.course.settle(self.times).await {
+                        Some(newer) => Some(newer),
+                        None => return Ok(stream::once(ready(Ok(first))).chain(batches).boxed()),
+                    },
+                    None => self.course.end(self.times, || self.leaves_rest()).await,
+                },
+            };
+            let Some(newer) = newer else {
+                return Ok(stream::empty().boxed());
+            };
+            // Its memory is released first.
+            drop(batches);
+            batches = self.reopen(newer, &ended)?;
+        }
+    }
+
+    /// The scan planned anew, and the partitions that have ended without rows and read nothing of it.
+    async fn renew(&self) -> Option<(Anew<Renewed>, Vec<usize>)> {
+        let runtime = self.args.context.runtime_env();
+        let renewed = self.source.renewed(&runtime);
+        let ended = || self.siblings.ended();
+        self.course.renew(self.times, renewed, ended).await
+    }
+
+    /// Notes that this partition ends without rows, and returns whether other partitions can read what another scan has for it.
+    /// They cannot where partitions keep to their units, nor once metadata have answered their part.
+    fn leaves_rest(&self) -> bool {
+        let leaves = self.is_first && self.siblings.share_units();
+        let leaves = leaves && self.source.remaining().is_none();
+        if leaves {
+            self.siblings.end(self.args.partition);
+        }
+        leaves
+    }
+
+    /// The rows of the partition in the scan that was planned anew, under the filters of this run. The rows of partitions that
+    /// have `ended` come after its own.
+    fn reopen(
+        &mut self,
+        renewed: Anew<Renewed>,
+        ended: &[usize],
+    ) -> Result<SendableRecordBatchStream> {
+        self.times = renewed.times;
+        self.source = TileDbSource {
+            planned: renewed.scan.planned,
+            arrangement: renewed.scan.arrangement,
+            ..self.source.clone()
+        };
+        let units = self.siblings.units(self.times);
+        self.source.open_planned(&self.args, units, ended)
+    }
+}

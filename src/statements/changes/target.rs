@@ -1,0 +1,153 @@
+//! The target of the rewritten statements: an array, and what the rows that are put into it mean.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Result, TableReference, internal_err};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, LogicalPlan, TableType, WriteOp};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::dml::{
+    Again, ChangeStatement, delete_plan, insert_plan, write_changes, write_rows_again,
+};
+use crate::error::to_datafusion_error;
+use crate::scan::moment::StatementSnapshots;
+use crate::table::provider::TileDbTable;
+
+/// What the rows mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// Rows that are inserted.
+    Insert,
+    /// The coordinates of rows that are deleted.
+    Delete,
+    /// Rows with new values at the coordinates they have.
+    Update(ChangeStatement),
+    /// Old coordinates, the new row, whether it stays, and whether its coordinates were taken.
+    Change(ChangeStatement),
+    /// No rows are written: all existing rows are removed.
+    Truncate,
+}
+
+/// An array that a statement changes.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangeTarget {
+    table: Arc<dyn TableProvider>,
+    meaning: Meaning,
+    /// The name of the table, and the rows, of a statement that is planned anew if it met another one.
+    again: Option<(TableReference, Arc<LogicalPlan>)>,
+    /// What the scans of the statement see, if it scans the array.
+    statement: Option<Arc<StatementSnapshots>>,
+}
+
+impl ChangeTarget {
+    pub(super) fn new(
+        table: &Arc<dyn TableProvider>,
+        meaning: Meaning,
+        name: &TableReference,
+        rows: &Arc<LogicalPlan>,
+    ) -> Self {
+        Self {
+            table: Arc::clone(table),
+            meaning,
+            again: Some((name.clone(), Arc::clone(rows))),
+            statement: None,
+        }
+    }
+
+    /// The URI of the array.
+    pub(crate) fn uri(&self) -> Result<&str> {
+        Ok(self.array()?.storage().uri())
+    }
+
+    /// Returns this target for a statement whose scans of the array are recorded in `statement`.
+    pub(crate) fn read_by(&self, statement: &Arc<StatementSnapshots>) -> Self {
+        Self {
+            statement: Some(Arc::clone(statement)),
+            ..self.clone()
+        }
+    }
+
+    fn array(&self) -> Result<&TileDbTable> {
+        match self.table.downcast_ref::<TileDbTable>() {
+            Some(array) => Ok(array),
+            None => internal_err!("only statements on arrays are rewritten"),
+        }
+    }
+
+    /// The statement, whose later runs are not repeated themselves.
+    fn again(&self, session: &dyn Session, op: WriteOp) -> Option<Arc<Again>> {
+        let (name, rows) = self.again.as_ref()?;
+        let state = session.as_any().downcast_ref::<SessionState>()?;
+        let target = Self {
+            again: None,
+            statement: None,
+            ..self.clone()
+        };
+        Some(Arc::new(Again::new(
+            state,
+            name,
+            Arc::new(target),
+            op,
+            rows,
+        )))
+    }
+}
+
+#[async_trait]
+impl TableProvider for ChangeTarget {
+    fn schema(&self) -> SchemaRef {
+        self.table.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        _projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        internal_err!("the target of a statement is not read")
+    }
+
+    async fn insert_into(
+        &self,
+        state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let array = self.array()?;
+        let again = self.again(state, WriteOp::Insert(insert_op));
+        let statement = match self.meaning {
+            Meaning::Insert => {
+                let statement = self.statement.clone();
+                return array.insert(input, insert_op, again, statement).await;
+            }
+            Meaning::Truncate => return internal_err!("TRUNCATE has no rows"),
+            Meaning::Delete => ChangeStatement::Delete,
+            Meaning::Update(statement) | Meaning::Change(statement) => statement,
+        };
+        let to = array.destination(&statement.to_string()).await;
+        let to = to.map_err(to_datafusion_error)?.again(again);
+        let to = to.read_by(self.statement.clone());
+        match self.meaning {
+            Meaning::Insert | Meaning::Truncate => insert_plan(&to, input),
+            Meaning::Delete => delete_plan(&to, input),
+            Meaning::Update(statement) => write_rows_again(&to, input, statement),
+            Meaning::Change(statement) => write_changes(&to, input, statement),
+        }
+    }
+
+    async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let again = self.again(state, WriteOp::Truncate);
+        self.array()?.truncated(state, again).await
+    }
+}

@@ -1,0 +1,180 @@
+//! Opening an array as a table, by path or URL; also where a planner, which cannot wait, needs the columns of arrays.
+
+use std::sync::Arc;
+use std::thread;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::prelude::SessionContext;
+use tiledb_engine::filter::EncryptionKey;
+use tiledb_engine::storage::{Location, MetadataCache, RequestLog, Storage};
+use tiledb_engine::{Error, Result};
+
+use crate::options::TableOptions;
+use crate::stores::location::{expand_home, locate, storage, with_key, within_memory};
+use crate::table::provider::TileDbTable;
+
+/// Opens the array at `path`.
+pub(crate) async fn open_table(
+    path: &str,
+    options: &TableOptions,
+    runtime: &RuntimeEnv,
+) -> Result<TileDbTable> {
+    let storage = storage(path, options, runtime)?;
+    TileDbTable::open_storage(storage, options.clone()).await
+}
+
+/// Opens the array at `path` for a statement that names it: only its columns are read.
+pub(crate) async fn open_columns(
+    path: &str,
+    options: &TableOptions,
+    runtime: &RuntimeEnv,
+) -> Result<TileDbTable> {
+    let storage = storage(path, options, runtime)?;
+    TileDbTable::open_columns(storage, options.clone()).await
+}
+
+/// Does the work on a thread of its own while the caller waits, whose runtime may have no other thread than the one
+/// that waits here. `name` is that of the thread.
+pub(crate) fn wait_for<T, F>(name: &str, work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: AsyncFnOnce() -> Result<T> + Send + 'static,
+{
+    let work = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| Error::internal("no runtime to open the array with").with_source(e))?;
+        runtime.block_on(work())
+    };
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    let thread =
+        thread.map_err(|e| Error::internal("no thread to open the array with").with_source(e))?;
+    thread
+        .join()
+        .map_err(|_| Error::internal("opening the array ended in a panic"))?
+}
+
+/// Opens a [`TileDbTable`], or an [`Array`](crate::Array), with options; see [`TileDbTable::builder`].
+#[derive(Debug, Clone)]
+pub struct TileDbTableBuilder {
+    uri: String,
+    options: TableOptions,
+    location: Option<Location>,
+    runtime: Option<Arc<RuntimeEnv>>,
+    request_log: Option<Arc<RequestLog>>,
+    cache: Option<Arc<MetadataCache>>,
+}
+
+impl TileDbTable {
+    /// Opens the array at a local path or `file://` URL in its current state.
+    pub async fn open(uri: impl Into<String>) -> Result<Self> {
+        Self::builder(uri).open().await
+    }
+
+    /// Opens an array with options, for example at a time.
+    pub fn builder(uri: impl Into<String>) -> TileDbTableBuilder {
+        TileDbTableBuilder::new(uri)
+    }
+}
+
+impl TileDbTableBuilder {
+    fn new(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            options: TableOptions::default(),
+            location: None,
+            runtime: None,
+            request_log: None,
+            cache: None,
+        }
+    }
+
+    /// Ignores what was written before this time (milliseconds since the epoch).
+    #[must_use]
+    pub fn timestamp_start(mut self, ms: u64) -> Self {
+        self.options.timestamp_start = Some(ms);
+        self
+    }
+
+    /// Ignores what was written after this time (milliseconds since the epoch).
+    #[must_use]
+    pub fn timestamp_end(mut self, ms: u64) -> Self {
+        self.options.timestamp_end = Some(ms);
+        self
+    }
+
+    /// Reads an encrypted array with this key.
+    #[must_use]
+    pub fn encryption_key(mut self, key: EncryptionKey) -> Self {
+        self.options.encryption_key = Some(Arc::new(key));
+        self
+    }
+
+    /// Sets all options at once.
+    #[must_use]
+    pub fn options(mut self, options: TableOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets one option by its name, with or without the prefix `tiledb.`.
+    pub fn option(mut self, key: &str, value: &str) -> Result<Self> {
+        self.options.set(key, value)?;
+        Ok(self)
+    }
+
+    /// Finds the object store of a URL among those of a session. Without a session, only local paths can be opened.
+    #[must_use]
+    pub fn session(mut self, ctx: &SessionContext) -> Self {
+        self.runtime = Some(ctx.runtime_env());
+        self
+    }
+
+    /// Reads from the caller's own object store, for example one in memory.
+    #[must_use]
+    pub fn location(mut self, location: Location) -> Self {
+        self.location = Some(location);
+        self
+    }
+
+    /// Logs every storage request.
+    #[must_use]
+    pub fn request_log(mut self, log: Arc<RequestLog>) -> Self {
+        self.request_log = Some(log);
+        self
+    }
+
+    /// Keeps parsed metadata in this cache instead of the one shared by the process.
+    #[must_use]
+    pub fn cache(mut self, cache: Arc<MetadataCache>) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// Opens the array.
+    pub async fn open(self) -> Result<TileDbTable> {
+        let (storage, options, _) = self.into_parts()?;
+        TileDbTable::open_storage(storage, options).await
+    }
+
+    /// The storage to read, the options, and the runtime of the session, if one was given.
+    pub(crate) fn into_parts(self) -> Result<(Storage, TableOptions, Option<Arc<RuntimeEnv>>)> {
+        let location = match (self.location, &self.runtime) {
+            (Some(location), _) => location,
+            (None, Some(runtime)) => locate(&self.uri, runtime)?,
+            (None, None) => Location::local(&expand_home(&self.uri))?,
+        };
+        let mut storage = with_key(Storage::new(location), &self.options)?;
+        if let Some(runtime) = &self.runtime {
+            storage = within_memory(storage, runtime);
+        }
+        if let Some(log) = self.request_log {
+            storage = storage.with_request_log(log);
+        }
+        if let Some(cache) = self.cache {
+            storage = storage.with_cache(cache);
+        }
+        Ok((storage, self.options, self.runtime))
+    }
+}

@@ -1,0 +1,496 @@
+//! The table provider: an array as a DataFusion table.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
+use datafusion::common::{DFSchemaRef, Result};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::array::table::{ArrayTable, Columns};
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::storage::Storage;
+
+use crate::create::{column_defaults, statement_of};
+use crate::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
+use crate::error::to_datafusion_error;
+use crate::expressions::evaluable::evaluable;
+use crate::labels::{Labels, Mentions};
+use crate::options::{FloatColumns, TableOptions};
+use crate::scan::moment::{StatementSnapshots, TableIdentity};
+use crate::scan::planning::shown;
+use crate::scan::source::TileDbSource;
+
+/// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
+///
+/// The array is listed again for every query, so the table is never stale, unless options fix its time. For a path in a
+/// statement, only the schema is read until the scan starts; commits are listed then, however long after planning, and
+/// again for every later scan of a view or a prepared statement.
+#[derive(Debug)]
+pub struct TileDbTable {
+    storage: Storage,
+    options: TableOptions,
+    labels: Labels,
+    last: Arc<Mutex<Last>>,
+    /// Whether the columns are known to be others by now.
+    outdated: Arc<AtomicBool>,
+    /// Whether a statement named the table and has not read or changed the array since.
+    unused: Arc<AtomicBool>,
+    /// The snapshots that all scans of a statement share, if it has several scans.
+    moment: Option<Arc<StatementSnapshots>>,
+    /// Whether a statement only looks up rows here, at coordinates that it writes.
+    is_lookup: bool,
+    /// The name that a statement gave it.
+    name: Option<String>,
+    /// The statement that creates such an array, once somebody has asked for it.
+    definition: OnceLock<String>,
+    /// The defaults of columns that a statement omits, computed on first use.
+    defaults: OnceLock<HashMap<String, Expr>>,
+}
+
+/// What is already known about the array.
+#[derive(Debug, Clone)]
+enum Last {
+    /// Its columns, if it has not been scanned yet.
+    Columns(Arc<Columns>),
+    /// What the last query saw, so that the next one reads only what has changed.
+    Seen(Arc<ShownArray>),
+    /// What all queries see.
+    Fixed(Arc<ShownArray>),
+}
+
+/// An array at a time, and the columns it shows.
+#[derive(Debug)]
+pub(crate) struct ShownArray {
+    pub(crate) table: Arc<ArrayTable>,
+    pub(crate) labels: Labels,
+}
+
+impl ShownArray {
+    pub(crate) fn new(snapshot: Snapshot, options: &TableOptions) -> tiledb_engine::Result<Self> {
+        let table = Arc::new(shown(snapshot, options)?);
+        let labels = Labels::of_table(&table, options.empty_cells)?;
+        Ok(Self { table, labels })
+    }
+
+    /// What a later snapshot shows, if its columns are the same.
+    fn at(&self, snapshot: &Snapshot) -> Option<Self> {
+        let table = Arc::new(self.table.at(snapshot)?);
+        let labels = self.labels.clone();
+        Some(Self { table, labels })
+    }
+}
+
+impl TileDbTable {
+    pub(crate) async fn open_storage(
+        storage: Storage,
+        options: TableOptions,
+    ) -> tiledb_engine::Result<Self> {
+        let snapshot = Snapshot::open(&storage, options.window()?).await?;
+        let shown = Arc::new(ShownArray::new(snapshot, &options)?);
+        let last = Last::Seen(Arc::clone(&shown));
+        Ok(Self::new(storage, options, &shown, last))
+    }
+
+    /// A table that always shows this snapshot, whatever is written later.
+    pub(crate) fn of_snapshot(
+        storage: Storage,
+        options: TableOptions,
+        snapshot: &Snapshot,
+    ) -> tiledb_engine::Result<Self> {
+        let shown = Arc::new(ShownArray::new(snapshot.clone(), &options)?);
+        let last = Last::Fixed(Arc::clone(&shown));
+        Ok(Self::new(storage, options, &shown, last))
+    }
+
+    /// Opens an array that a statement names: its columns now, its fragments when it is scanned.
+    pub(crate) async fn open_columns(
+        storage: Storage,
+        options: TableOptions,
+    ) -> tiledb_engine::Result<Self> {
+        let Some(columns) = Columns::read(&storage, options.window()?).await? else {
+            return Self::open_storage(storage, options).await;
+        };
+        let shown = ShownArray::new(columns.without_fragments().clone(), &options)?;
+        let last = Last::Columns(Arc::new(columns));
+        Ok(Self::new(storage, options, &shown, last))
+    }
+
+    fn new(storage: Storage, options: TableOptions, shown: &ShownArray, last: Last) -> Self {
+        let table = &shown.table;
+        let fields = table.schema.fields().iter().zip(table.types.iter());
+        for (field, ty) in fields {
+            if let Err(why) = ty.check_readable() {
+                let (uri, name) = (storage.uri(), field.name());
+                log::warn!("{uri}: the attribute \"{name}\" cannot be read: {why}");
+            }
+        }
+        Self {
+            labels: shown.labels.clone(),
+            last: Arc::new(Mutex::new(last)),
+            outdated: Arc::default(),
+            unused: Arc::default(),
+            moment: None,
+            is_lookup: false,
+            storage,
+            options,
+            name: None,
+            definition: OnceLock::new(),
+            defaults: OnceLock::new(),
+        }
+    }
+
+    /// The same with the name that a statement gives it.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// The table in a statement whose scans share `moment`.
+    pub(crate) fn at_moment(&self, moment: &Arc<StatementSnapshots>) -> Self {
+        Self {
+            moment: Some(Arc::clone(moment)),
+            ..self.again()
+        }
+    }
+
+    /// The table in a statement that only looks up rows here, at coordinates that it writes.
+    pub(crate) fn for_lookups(&self) -> Self {
+        Self {
+            is_lookup: true,
+            ..self.again()
+        }
+    }
+
+    /// The same table for another scan.
+    fn again(&self) -> Self {
+        Self {
+            storage: self.storage.clone(),
+            options: self.options.clone(),
+            labels: self.labels.clone(),
+            last: Arc::clone(&self.last),
+            outdated: Arc::clone(&self.outdated),
+            unused: Arc::clone(&self.unused),
+            moment: self.moment.clone(),
+            is_lookup: self.is_lookup,
+            name: self.name.clone(),
+            definition: OnceLock::new(),
+            defaults: OnceLock::new(),
+        }
+    }
+
+    /// Records a planned scan in the statement that it belongs to.
+    pub(crate) fn record(&self, source: &TileDbSource) {
+        if let Some(moment) = &self.moment {
+            moment.record(source, self.is_lookup);
+        }
+    }
+
+    /// The array as it was last seen, perhaps without its fragments.
+    pub(crate) fn last_seen(&self) -> Snapshot {
+        match &*self.last() {
+            Last::Seen(shown) | Last::Fixed(shown) => shown.table.snapshot.clone(),
+            Last::Columns(columns) => columns.without_fragments().clone(),
+        }
+    }
+
+    /// The statement that creates such an array, or in a comment why there is none.
+    fn creation_statement(&self) -> String {
+        let array = self.last_seen();
+        let name = self.name.as_deref();
+        statement_of(&array.schema, &array.enumerations, &array.storage, name)
+    }
+
+    /// Whether it shows the array as it is, and not as it was.
+    pub(crate) fn shows_present(&self) -> bool {
+        !matches!(*self.last(), Last::Fixed(_)) && self.options.timestamp_end.is_none()
+    }
+
+    /// Makes the next statement that names the table open it again, because the columns are others by now. Plans that hold this
+    /// one count its columns as they were, so it keeps them.
+    pub(crate) fn set_outdated(&self) {
+        self.outdated.store(true, Ordering::Relaxed);
+    }
+
+    /// The array opened again for a statement that names the table, if its columns have changed since it was opened.
+    ///
+    /// A statement that names a column which somebody else has added fails before it reads the array, so it cannot notice
+    /// that the columns changed. Therefore the columns are compared whenever the statement before has not used the table.
+    pub(crate) async fn renewed(&self) -> Option<tiledb_engine::Result<Self>> {
+        let unused = self.unused.swap(true, Ordering::Relaxed);
+        let outdated = self.outdated.load(Ordering::Relaxed);
+        if !(outdated || unused && self.has_other_columns().await) {
+            return None;
+        }
+        let opened = Self::open_storage(self.storage.clone(), self.options.clone()).await;
+        let name = self.name.clone();
+        Some(opened.map(|table| Self { name, ..table }))
+    }
+
+    /// Whether the array's columns have changed. If the array can't be read, the next use of the table reports why.
+    async fn has_other_columns(&self) -> bool {
+        if matches!(*self.last(), Last::Fixed(_)) {
+            return false;
+        }
+        let now = Self::open_columns(self.storage.clone(), self.options.clone()).await;
+        now.is_ok_and(|now| now.labels.schema() != self.labels.schema())
+    }
+
+    /// The storage of the array.
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The options it was opened with.
+    pub(crate) fn options(&self) -> &TableOptions {
+        &self.options
+    }
+
+    /// The schema of the array, when it was last looked at.
+    pub(crate) fn array_schema(&self) -> Arc<ArraySchema> {
+        self.last_seen().schema
+    }
+
+    /// The current state of the array, without its labels.
+    pub(crate) async fn table(&self) -> tiledb_engine::Result<Arc<ArrayTable>> {
+        Ok(Arc::clone(&self.shown().await?.table))
+    }
+
+    /// The current state of the array, with the columns it was opened with.
+    pub(crate) async fn shown(&self) -> tiledb_engine::Result<Arc<ShownArray>> {
+        self.unused.store(false, Ordering::Relaxed);
+        let last = self.last().clone();
+        let window = self.options.window()?;
+        let open = async {
+            match &last {
+                Last::Columns(columns) => columns.open(&self.storage, window).await,
+                Last::Seen(shown) | Last::Fixed(shown) => {
+                    shown.table.snapshot.reopen(&self.storage, window).await
+                }
+            }
+        };
+        let (snapshot, whole) = match (&last, &self.moment) {
+            (Last::Fixed(shown), _) => return Ok(Arc::clone(shown)),
+            (_, None) => (open.await?, true),
+            (_, Some(moment)) => {
+                let identity: TableIdentity = Arc::clone(&self.last) as _;
+                let uri = self.storage.uri();
+                moment.snapshot(uri, identity, window, open).await?
+            }
+        };
+        let known = match &last {
+            Last::Seen(last) => last.at(&snapshot),
+            _ => None,
+        };
+        let shown = match known {
+            Some(shown) => shown,
+            None => ShownArray::new(snapshot, &self.options)?,
+        };
+        let shown = Arc::new(shown);
+        let mut last = self.last();
+        if whole && !matches!(*last, Last::Fixed(_)) {
+            *last = Last::Seen(Arc::clone(&shown));
+        }
+        drop(last);
+        if shown.labels.schema() != self.labels.schema() {
+            self.set_outdated();
+            return Err(tiledb_engine::Error::conflict(
+                "the columns of the array changed since the table was opened: run the statement again; a view, a prepared \
+                 statement or a table that was opened by other means must be made again",
+            )
+            .with("array", self.storage.uri()));
+        }
+        Ok(shown)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The array as a statement that changes it finds it.
+    ///
+    /// # Errors
+    /// The table shows something that no statement can change.
+    pub(crate) async fn destination(&self, statement: &str) -> tiledb_engine::Result<Destination> {
+        let located = |e: tiledb_engine::Error| e.with("array", self.storage.uri());
+        if matches!(*self.last(), Last::Fixed(_)) {
+            let why =
+                format!("{statement} on a table that shows the past: a snapshot of the array");
+            return Err(located(tiledb_engine::Error::unsupported(why)));
+        }
+        self.options.check_changeable(statement).map_err(located)?;
+        let shown = self.shown().await?;
+        let columns = shown.labels.schema();
+        Ok(Destination::new(
+            &self.storage,
+            &self.options,
+            &shown.table,
+            columns,
+        ))
+    }
+
+    /// The plan of a statement that inserts rows, and that is planned `again` if it met another one.
+    pub(crate) async fn insert(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+        again: Option<Arc<Again>>,
+        read_by: Option<Arc<StatementSnapshots>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let statement = match insert_op {
+            InsertOp::Append => "INSERT",
+            InsertOp::Replace => "REPLACE",
+            InsertOp::Overwrite => "INSERT OVERWRITE",
+        };
+        let to = self.destination(statement).await;
+        let to = to.map_err(to_datafusion_error)?.again(again);
+        let to = to.read_by(read_by);
+        if insert_op == InsertOp::Replace && self.array_schema().allows_duplicates {
+            let error = tiledb_engine::Error::unsupported(
+                "REPLACE INTO an array that allows duplicates: no row replaces another",
+            );
+            return Err(to_datafusion_error(error.with("array", self.storage.uri())));
+        }
+        match insert_op {
+            InsertOp::Overwrite => overwrite_plan(&to, input),
+            _ => insert_plan(&to, input),
+        }
+    }
+
+    /// The plan of a statement that hides all fragments and counts their rows. It is planned `again` if it conflicts with
+    /// another statement.
+    pub(crate) async fn truncated(
+        &self,
+        state: &dyn Session,
+        again: Option<Arc<Again>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let to = self.destination("TRUNCATE").await;
+        let to = to.map_err(to_datafusion_error)?.again(again);
+        let args = ScanArgs::default().with_projection(Some(&[]));
+        let scan = self.plan(state, &args, FloatColumns::Shown).await?;
+        let rows = DataSourceExec::from_data_source(scan);
+        Ok(truncate_plan(&to, rows))
+    }
+
+    /// The error for a statement that only the session's own rules can plan.
+    fn unplanned<T>(&self, statement: &str) -> Result<T> {
+        let error = tiledb_engine::Error::unsupported(format!(
+            "{statement} of an array needs the rules that register(&ctx) adds to a session: DataFusion's own plan loses parts \
+             of the WHERE clause"
+        ));
+        Err(to_datafusion_error(error.with("array", self.storage.uri())))
+    }
+}
+
+#[async_trait]
+impl TableProvider for TileDbTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.labels.schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    /// The statement that creates such an array.
+    fn get_table_definition(&self) -> Option<&str> {
+        Some(self.definition.get_or_init(|| self.creation_statement()))
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        let defaults = || column_defaults(&self.last_seen(), &self.options.types());
+        self.defaults.get_or_init(defaults).get(column)
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let args = ScanArgs::default()
+            .with_projection(projection.map(Vec::as_slice))
+            .with_filters(Some(filters))
+            .with_limit(limit);
+        Ok(DataSourceExec::from_data_source(
+            self.plan(state, &args, FloatColumns::Shown).await?,
+        ))
+    }
+
+    async fn scan_with_args<'a>(
+        &self,
+        state: &dyn Session,
+        args: ScanArgs<'a>,
+    ) -> Result<ScanResult> {
+        let plan: Arc<dyn ExecutionPlan> =
+            DataSourceExec::from_data_source(self.plan(state, &args, FloatColumns::Shown).await?);
+        Ok(plan.into())
+    }
+
+    /// The scan evaluates every row, so every filter that it can evaluate is exact. So is a filter on a single label,
+    /// which becomes ranges. Other filters with labels are evaluated above the scan.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        filters
+            .iter()
+            .map(|filter| {
+                let among = self.labels.mentioned(filter) == Mentions::Among;
+                Ok(if !among && evaluable(filter)? {
+                    TableProviderFilterPushDown::Exact
+                } else {
+                    TableProviderFilterPushDown::Unsupported
+                })
+            })
+            .collect()
+    }
+
+    async fn delete_from(
+        &self,
+        _state: &dyn Session,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.unplanned("DELETE")
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.insert(input, insert_op, None, None).await
+    }
+
+    async fn update(
+        &self,
+        _state: &dyn Session,
+        _assignments: Vec<(String, Expr)>,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.unplanned("UPDATE")
+    }
+
+    async fn merge_into(
+        &self,
+        _state: &dyn Session,
+        _source: Arc<dyn ExecutionPlan>,
+        _merge_schema: DFSchemaRef,
+        _on: Expr,
+        _clauses: Vec<MergeIntoClause>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.unplanned("MERGE INTO")
+    }
+
+    async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        self.truncated(state, None).await
+    }
+}

@@ -1,0 +1,85 @@
+//! Sessions: methods to open arrays, and modification of existing ones in ways that DataFusion only allows for those
+//! that are being built.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::session_state::SessionState;
+use datafusion::prelude::{DataFrame, SessionContext};
+
+use crate::error::to_datafusion_error;
+use crate::table::provider::TileDbTable;
+
+/// Opens arrays in a session, as `read_parquet` and `register_parquet` do with files. URLs are read through the object
+/// stores of the session. For options, see [`TileDbTable::builder`].
+///
+/// ```
+/// use datafusion::prelude::*;
+/// use datafusion_tiledb::TileDbSessionExt;
+///
+/// # async fn example() -> datafusion::error::Result<()> {
+/// let ctx = SessionContext::new();
+/// datafusion_tiledb::register(&ctx)?;
+/// let weather = ctx.read_tiledb("./examples/data/weather_stations").await?;
+/// let cold = weather.filter(col("temperature").lt(lit(-10)))?;
+/// assert!(cold.count().await? > 0);
+///
+/// ctx.register_tiledb("weather", "./examples/data/weather_stations").await?;
+/// let stations = ctx.sql("SELECT DISTINCT station FROM weather").await?;
+/// assert_eq!(stations.count().await?, 8);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+pub trait TileDbSessionExt {
+    /// The array at a path or URL, in its current state, as a [`DataFrame`].
+    ///
+    /// Fails if there is no array, or if the session has no object store for the URL.
+    fn read_tiledb(&self, uri: &str) -> impl Future<Output = Result<DataFrame>> + Send;
+
+    /// Registers the array at a path or URL as the table `name`. Each query reads its current state.
+    ///
+    /// Fails if there is no array, if the session has no object store for the URL, or if the table exists already.
+    fn register_tiledb(&self, name: &str, uri: &str) -> impl Future<Output = Result<()>> + Send;
+}
+
+impl TileDbSessionExt for SessionContext {
+    async fn read_tiledb(&self, uri: &str) -> Result<DataFrame> {
+        let table = TileDbTable::builder(uri)
+            .session(self)
+            .open()
+            .await
+            .map_err(to_datafusion_error)?;
+        self.read_table(Arc::new(table))
+    }
+
+    async fn register_tiledb(&self, name: &str, uri: &str) -> Result<()> {
+        let table = TileDbTable::builder(uri)
+            .session(self)
+            .open()
+            .await
+            .map_err(to_datafusion_error)?;
+        self.register_table(name, Arc::new(table))?;
+        Ok(())
+    }
+}
+
+/// Rebuilds a state from its parts, in place, so that all holders see the new one. Prepared statements are lost. If
+/// building fails, the state is unchanged.
+pub(crate) fn rebuild<E>(
+    state: &mut SessionState,
+    change: impl FnOnce(&mut SessionStateBuilder) -> Result<(), E>,
+) -> Result<(), E> {
+    let options = state.config().options();
+    let creates_catalog = options.catalog.create_default_catalog_and_schema;
+    let mut builder = SessionStateBuilder::new_from_existing(state.clone())
+        .with_session_id(state.session_id().to_owned());
+    change(&mut builder)?;
+    let mut changed = builder.build();
+    // This setting keeps the builder from replacing the existing catalog by an empty one.
+    let options = changed.config_mut().options_mut();
+    options.catalog.create_default_catalog_and_schema = creates_catalog;
+    *state = changed;
+    Ok(())
+}
