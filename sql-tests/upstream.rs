@@ -70,6 +70,12 @@ pub fn trials() -> Vec<Trial> {
         still_wrong("grouping_sets", "orders::without_claims", || {
             block_on(grouping_sets())
         }),
+        still_wrong("order_of_joins", "join_claims", || {
+            block_on(order_of_joins())
+        }),
+        still_wrong("constants_of_outer_joins", "join_claims", || {
+            block_on(constants_of_outer_joins())
+        }),
         still_wrong("casts", "casts::with_bounds_below", || block_on(casts())),
         still_wrong("sort_below_offset", "orders::above_skipped", || {
             block_on(sort_below_offset())
@@ -307,6 +313,32 @@ async fn grouping_sets() -> Result<bool> {
     let sums = "SELECT k, count(*) AS n FROM (SELECT k FROM m ORDER BY k LIMIT 2) GROUP BY ROLLUP (k) ORDER BY k";
     let found = answer(&ctx, sums).await?;
     Ok(found.find("| 1 ") < found.find("|   |"))
+}
+
+/// `docs/upstream/README.md#order-of-joins`
+async fn order_of_joins() -> Result<bool> {
+    let ctx = session(1);
+    for rows in [
+        "CREATE TABLE l AS SELECT * FROM (VALUES (1, 1), (1, 2), (2, 1), (2, 2)) AS v(k, b)",
+        "CREATE TABLE r AS SELECT * FROM (VALUES (1, 7), (2, 7), (1, 7)) AS v(k, a)",
+    ] {
+        ctx.sql(rows).await?.collect().await?;
+    }
+    let joined = "SELECT l.b FROM (SELECT * FROM l ORDER BY b LIMIT 10) l JOIN (SELECT * FROM r ORDER BY a LIMIT 10) r \
+                  ON l.k = r.k ORDER BY r.a, l.b";
+    let found = answer(&ctx, joined).await?;
+    Ok(found.rfind("| 1 ") < found.find("| 2 "))
+}
+
+/// `docs/upstream/README.md#constants-of-outer-joins`
+async fn constants_of_outer_joins() -> Result<bool> {
+    let ctx = session(1);
+    let rows = "CREATE TABLE m AS SELECT * FROM (VALUES (0, 'a'), (1, 'b'), (2, 'c'), (3, 'a'), (4, 'd')) AS v(x, s)";
+    ctx.sql(rows).await?.collect().await?;
+    let joined = "SELECT l.least FROM (SELECT s, min(x) OVER () AS least FROM m WHERE x IN (0, 2)) AS l RIGHT JOIN m AS r \
+                  ON l.s = r.s ORDER BY l.least";
+    let found = answer(&ctx, joined).await?;
+    Ok(found.rfind("| 0 ") < found.find("|       |"))
 }
 
 /// `docs/upstream/README.md#statistics-of-casts`

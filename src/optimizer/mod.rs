@@ -37,7 +37,8 @@ use self::guards::misplaced::{FunctionsInPlace, PlannedSubqueries};
 use self::guards::nullable_in::NullableIn;
 use self::guards::one_nan::OneNan;
 use self::guards::{
-    empty_subqueries, limits, orders, run_time_filters, table_factors, values_subqueries,
+    empty_subqueries, join_claims, limits, orders, run_time_filters, table_factors,
+    values_subqueries,
 };
 use crate::options::settings::TileDbSettings;
 use crate::statements::stored_bits::StoredBits;
@@ -78,7 +79,7 @@ const PARTITIONS: Anchor = Anchor::Before("EnsureRequirements");
 /// Guards against defects of DataFusion are enabled whatever the settings.
 const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
 
-const RULES: [ArrayRule; 16] = [
+const RULES: [ArrayRule; 17] = [
     ArrayRule {
         name: "tiledb_statistics_of_casts",
         anchor: Anchor::Before("aggregate_statistics"),
@@ -146,6 +147,12 @@ const RULES: [ArrayRule; 16] = [
         anchor: PARTITIONS,
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(orders::without_claims),
+    },
+    ArrayRule {
+        name: "tiledb_join_claims",
+        anchor: PARTITIONS,
+        wanted: ALWAYS,
+        rewrite: Rewrite::Whole(join_claims::without_false_claims),
     },
     ArrayRule {
         name: "tiledb_trusted_filters",

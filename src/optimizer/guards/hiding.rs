@@ -17,6 +17,8 @@ use datafusion::physical_plan::filter_pushdown::{
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
+use super::join_columns::JoinColumns;
+
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// What a [`HidingExec`] hides.
@@ -32,6 +34,8 @@ pub(super) enum Hidden {
     UniqueKeys,
     /// The orders, equal columns, constants and unique columns that the input declares.
     Equivalences,
+    /// The orders and constants of a join that its rows don't have.
+    JoinClaims(Arc<JoinColumns>),
 }
 
 impl Hidden {
@@ -44,6 +48,7 @@ impl Hidden {
                 let claims = properties.equivalence_properties().clone();
                 claims.with_constraints(Constraints::default())
             }
+            Hidden::JoinClaims(columns) => columns.true_claims(properties.equivalence_properties()),
             Hidden::Equivalences => {
                 let claims = properties.equivalence_properties();
                 EquivalenceProperties::new(Arc::clone(claims.schema()))
@@ -110,7 +115,7 @@ impl ExecutionPlan for HidingExec {
         // Sorts are not pushed through a node that returns `false` here.
         vec![!matches!(
             self.hidden,
-            Hidden::Equivalences | Hidden::AskedOrders
+            Hidden::Equivalences | Hidden::AskedOrders | Hidden::JoinClaims(_)
         )]
     }
 

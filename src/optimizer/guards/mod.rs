@@ -13,6 +13,7 @@
 //! - [`limits::without_limit`]: a DISTINCT with a limit, which fails if its rows get an order.
 //! - [`limits::of_each_partition`]: a limit over all partitions instead of one of each.
 //! - [`orders::without_claims`]: orders and constants, which ROLLUP and CUBE do not keep.
+//! - [`join_claims`]: orders and constants of one side of a join, which its rows don't have.
 //! - [`orders::above_skipped`]: a sort that is pushed below OFFSET, so that other rows are skipped.
 //! - [`orders::sorted_again`]: a sort that is removed where the order holds, but is needed above.
 //! - [`orders::without_false_keys`]: a unique key that moves to another column, so that a sort is removed.
@@ -27,6 +28,8 @@ pub(super) mod casts;
 pub(super) mod empty_subqueries;
 pub(super) mod fields;
 mod hiding;
+pub(super) mod join_claims;
+mod join_columns;
 pub(super) mod limits;
 pub(super) mod literals;
 pub(super) mod misplaced;
