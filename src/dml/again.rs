@@ -1,4 +1,4 @@
-//! Statements that met another one are planned and run anew, a few times.
+//! Plans and runs statements again, a few times, if they conflict with another one.
 //!
 //! A statement that was overtaken before its commit has changed nothing. What it read is outdated, and so is its plan, into
 //! which the optimizer may have put what it knew of the array. So it is planned from the start, which opens the array as it
@@ -43,7 +43,7 @@ use crate::scan::source::TileDbSource;
 /// The longest waits before each run after the first.
 const WAITS_MS: [u64; 5] = [10, 40, 100, 200, 400];
 
-/// A statement that can be planned anew.
+/// A statement that can be planned again.
 pub(crate) struct Again {
     state: SessionState,
     name: TableReference,
@@ -92,7 +92,7 @@ impl Again {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
-    /// The statement planned anew; `None` if its rows cannot be read again.
+    /// The statement planned again; `None` if its rows cannot be read again.
     pub(super) async fn plan(&self) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let statement = LogicalPlan::Dml(DmlStatement::new(
             self.name.clone(),

@@ -39,7 +39,7 @@ pub(super) struct CellScan {
 }
 
 impl CellScan {
-    /// A scan with options, of which the encryption key is that of the snapshot.
+    /// A scan with options and the encryption key of the snapshot.
     pub(super) fn new(
         snapshot: &Snapshot,
         options: TableOptions,

@@ -2,8 +2,8 @@
 //!
 //! As a rule, rows are sorted, and none is written before all have been seen. Rows that come in order, as those of a sorted
 //! file do, need not wait: they are passed on as they come. The subtle thing is a row that breaks the order late, when others
-//! have been written already. Then the statement ends in a conflict, is planned anew, and sorts its rows; so rows are passed
-//! on only if the statement can be planned anew, and if the first ones are in order.
+//! have been written already. Then the statement ends in a conflict, is planned again, and sorts its rows; so rows are passed
+//! on only if the statement can be planned again, and if the first ones are in order.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ const FIRST_BYTES: usize = 16 << 20;
 /// The first rows of all partitions take at most this part of the memory together.
 const FIRST_PART: usize = 8;
 
-/// The memory that is kept for the first tile is at most so many thirds of a pool; the rest is for sorting its rows.
+/// The share of a pool that is kept at most for the first tile, in thirds; the rest is for sorting its rows.
 const WRITE_THIRDS: usize = 2;
 
 /// Brings the rows of all partitions into one order.
@@ -56,7 +56,7 @@ pub struct GlobalOrder {
     order: LexOrdering,
     /// The cells of a full tile.
     tile_cells: usize,
-    /// Whether the statement is planned anew if it ends in a conflict.
+    /// Whether the statement is planned again if it ends in a conflict.
     is_repeated: bool,
     /// Whether rows leave before all have been read.
     is_early: Arc<AtomicBool>,
@@ -65,7 +65,7 @@ pub struct GlobalOrder {
 /// The plan node.
 pub type TileDbOrderExec = StepExec<GlobalOrder>;
 
-/// The rows of a partition as they come, of which some were looked at.
+/// The rows of a partition as they come. Some of them were looked at.
 struct Begun {
     first: Vec<RecordBatch>,
     rest: SendableRecordBatchStream,
@@ -77,8 +77,8 @@ struct Begun {
 }
 
 impl GlobalOrder {
-    /// The order of rows that become tiles of so many cells; the statement `is_repeated` if it ends in a conflict. Whether
-    /// rows leave before all have been read is told in `is_early`, before the first one leaves.
+    /// The order of rows that become tiles of `tile_cells` cells; the statement `is_repeated` if it ends in a conflict. `is_early`
+    /// is set before the first row leaves if rows leave before all have been read.
     pub(super) fn new(
         order: LexOrdering,
         tile_cells: usize,
@@ -248,7 +248,7 @@ impl Foreseen {
 }
 
 impl Begun {
-    /// Reads the first rows of a partition, up to so many bytes, as long as they are in order.
+    /// Reads the first rows of a partition, up to a number of bytes, as long as they are in order.
     async fn of(
         mut rest: SendableRecordBatchStream,
         mut check: OrderCheck,
@@ -306,7 +306,7 @@ impl Begun {
     }
 }
 
-/// What tells whether rows are in order.
+/// Checks whether rows are in order.
 struct OrderCheck {
     order: LexOrdering,
     /// What the last row is sorted by.

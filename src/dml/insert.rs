@@ -38,7 +38,7 @@ pub(crate) struct Destination {
     pub(super) columns: SchemaRef,
     /// The array, if nobody sees it yet.
     pub(super) unpublished: Option<Arc<Unpublished>>,
-    /// The statement, if it can be planned anew.
+    /// The statement, if it can be planned again.
     pub(super) again: Option<Arc<Again>>,
     /// What the scans of the statement see, if it scans the array.
     pub(super) statement: Option<Arc<StatementSnapshots>>,
@@ -65,7 +65,7 @@ impl Destination {
         }
     }
 
-    /// The same for a statement that is planned anew if it met another one.
+    /// The same for a statement that is planned again if it met another one.
     pub(crate) fn again(self, again: Option<Arc<Again>>) -> Self {
         Self { again, ..self }
     }

@@ -26,7 +26,7 @@ pub(super) struct DoomedNan {
 }
 
 impl DoomedNan {
-    /// Those of a dimension of which `ranges` are deleted.
+    /// The ranges of a dimension whose `ranges` are deleted.
     pub(super) fn outside(index: usize, dimension: &Dimension, ranges: &DimRanges) -> Option<Self> {
         let nan = nan_key(dimension.datatype)?;
         (!ranges.contains_key(nan)).then_some(Self { dimension: index })

@@ -2,7 +2,7 @@
 //!
 //! A fragment names the schema whose enumerations its codes belong to, so an enumeration is extended before the fragment is
 //! begun, by a commit of its own that changes no cell. Few statements bring new values: so a statement runs as if there were
-//! none, and only when it meets one its rows are read again to find all of them, and then it is planned anew.
+//! none, and only when it meets one its rows are read again to find all of them, and then it is planned again.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::target::Target;
 use crate::error::to_datafusion_error;
 use crate::options::NewValues;
 
-/// The most values by which a statement extends an enumeration: what has more is no enumeration.
+/// The most values that a statement adds to an enumeration. A column with more should be plain text.
 const MOST_NEW_VALUES: usize = 1_000_000;
 
 /// What a statement failed with, or a conflict with the enumeration that was extended because of it.

@@ -1,4 +1,4 @@
-//! A plan node with one input, of which each statement's steps say only how they differ.
+//! A plan node with one input. The steps of each statement implement only their differences.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! How far plans and the maintenance of arrays have come, and what plans decided by their rows, for those who show it.
+//! The progress of plans and of the maintenance of arrays, and what plans chose from their rows, for programs that show it.
 //!
-//! How far something has come may be asked while it runs, as often as anybody likes: it is told from counters only.
+//! Progress is read from counters, so a program can look at it often while a statement runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,7 +41,7 @@ pub fn choices_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
 ///
 /// Rows are mostly sorted before they are written: then none is written before all were read, and the number of rows to
 /// write is known from the first one on. All numbers are those of the latest run of a statement that met another one and was
-/// run anew.
+/// run again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Writing {
     /// The rows that were read so far.
@@ -86,13 +86,13 @@ fn copying_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
     })
 }
 
-/// The plan of the latest run of a statement that met another one and was run anew; `None` for other plans than the one of such
+/// The plan of the latest run of a statement that met another one and was run again; `None` for other plans than the one of such
 /// a statement's first run.
 fn rerun(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     plan.downcast_ref::<TileDbWriteExec>()?.step().latest_run()
 }
 
-/// What runs below a node. COPY makes its plan when it begins to run, and a statement that is run anew makes another one.
+/// The plan that runs below a node. COPY makes its plan when it begins to run, and so does a statement that runs again.
 fn below(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
     let copy = plan.downcast_ref::<TileDbCopyExec>();
     let running = copy.and_then(|copy| copy.step().running());
@@ -143,7 +143,7 @@ pub enum Maintenance {
     Check(Arc<check::Progress>),
 }
 
-/// Is told of each maintenance that statements of a session begin, if it is an extension of the session's configuration.
+/// Sees each maintenance that statements of a session begin, if it is an extension of the session's configuration.
 #[derive(Debug, Default)]
 pub struct MaintenanceWatch {
     latest: Mutex<Option<Maintenance>>,

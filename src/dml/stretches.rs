@@ -24,7 +24,7 @@ use crate::error::to_datafusion_error;
 
 /// The batches that a partition reads ahead.
 const AHEAD: usize = 2;
-/// Stretches are judged after so many of them, and shorter ones are no gain.
+/// The number of stretches after which their length is judged. Short ones aren't worth it.
 const JUDGED: usize = 16;
 const SHORT: usize = 256;
 
@@ -184,7 +184,7 @@ impl Part {
         Ok(numbers.values())
     }
 
-    /// Takes out so many of the next rows.
+    /// Takes out a number of the next rows.
     fn take(&mut self, count: usize) -> Option<RecordBatch> {
         let batch = self.next.take()?;
         if let Some(left) = batch.num_rows().checked_sub(count).filter(|left| *left > 0) {

@@ -33,7 +33,7 @@ pub(super) struct Target {
     pub(super) clock: Clock,
     /// The array, if nobody sees it yet.
     pub(super) unpublished: Option<Arc<Unpublished>>,
-    /// The statement, which is planned anew if it met another one.
+    /// The statement, which is planned again if it met another one.
     pub(super) again: Option<Arc<Again>>,
 }
 

@@ -68,7 +68,7 @@ impl AlterTable {
     /// Runs the statement; returns whether its table is an array. Of any other table, nothing is changed.
     ///
     /// # Errors
-    /// There is no such table, or the array cannot change like this.
+    /// The table doesn't exist, or the array can't change like this.
     pub async fn run(self, ctx: &SessionContext) -> Result<bool> {
         let session = ctx.state();
         let Self(alter) = self;

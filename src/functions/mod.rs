@@ -13,8 +13,8 @@
 //! | [`tiledb_commits`](commits) | one per commit: writes, deletes, vacuums, … |
 //! | [`tiledb_members`](members) | one per member of a group, and of the groups in it |
 //! | [`tiledb_check`](check) | one per finding of the [auditor](tiledb_engine::maintain::check) |
-//! | [`tiledb_consolidate`](care) | one per file or folder that several others have become |
-//! | [`tiledb_vacuum`](care) | one per file or folder that is removed |
+//! | [`tiledb_consolidate`](maintenance) | one per file or folder that several others have become |
+//! | [`tiledb_vacuum`](maintenance) | one per file or folder that is removed |
 //!
 //! Each takes the location of an array, or the name of its table, and then pairs of options, those of `CREATE EXTERNAL TABLE`:
 //! `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`. The array is read when the query runs, and only as
@@ -23,7 +23,6 @@
 
 pub(crate) mod arguments;
 pub mod array;
-pub mod care;
 pub mod check;
 pub(crate) mod columns;
 pub mod commits;
@@ -31,6 +30,7 @@ mod description;
 pub mod diff;
 pub mod enumerations;
 pub mod fragments;
+pub mod maintenance;
 pub mod members;
 pub mod metadata;
 pub(crate) mod run_once;
@@ -53,12 +53,12 @@ pub(crate) fn all() -> [TableFunction; 13] {
         describing::<enumerations::EnumerationValues>(),
         describing::<check::Findings>(),
         describing::<commits::Commits>(),
-        describing::<care::Consolidation>(),
+        describing::<maintenance::Consolidation>(),
         describing::<fragments::Fragments>(),
         describing::<members::Members>(),
         describing::<metadata::Metadata>(),
         describing::<tiles::Tiles>(),
-        describing::<care::Vacuum>(),
+        describing::<maintenance::Vacuum>(),
         TableFunction::new(diff::NAME.to_owned(), Arc::new(diff::DiffFunction)),
         TableFunction::new(scan::NAME.to_owned(), Arc::new(scan::ScanFunction)),
     ]

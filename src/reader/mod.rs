@@ -30,9 +30,9 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 //! ```
 
-mod care;
 mod facts;
 mod insert;
+mod maintenance;
 mod range;
 mod scan;
 mod session;

@@ -79,7 +79,7 @@ pub struct TileDbSource {
     metrics: ExecutionPlanMetricsSet,
     /// The units that were read so far.
     units_read: Arc<Count>,
-    /// Whether the scan is planned anew if its files are gone.
+    /// Whether the scan is planned again if its files are gone.
     renewal: Renewal,
 }
 

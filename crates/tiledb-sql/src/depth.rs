@@ -19,7 +19,7 @@ pub fn check(sql: &str) -> Result<()> {
     if sql.len() <= MOST_OPERATORS {
         return Ok(());
     }
-    // What cannot be cut into words is left to the parser, which tells why.
+    // The parser reports text that can't be cut into words.
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize() else {
         return Ok(());
     };

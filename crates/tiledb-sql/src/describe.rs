@@ -13,7 +13,7 @@ use crate::shell::Shell;
 
 /// The kind of thing at a path or URL.
 pub enum Found {
-    /// An array, told in a few words.
+    /// An array, in a few words.
     Array(String),
     Group,
     /// Nothing that the library knows; perhaps a file.

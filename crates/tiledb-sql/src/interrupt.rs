@@ -36,7 +36,7 @@ type NextSignal = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 /// The number of things that can be interrupted now.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// The next signal, which counts from now on; `None` if the system tells of none.
+/// The next signal, which counts from now on; `None` if the system reports none.
 ///
 /// The first poll is what sets the handler. Without it, a signal that comes before the task that listens has run for the
 /// first time would end the process.

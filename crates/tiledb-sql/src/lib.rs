@@ -1,8 +1,8 @@
 //! `tiledb-sql`: a SQL shell for TileDB arrays, beside Parquet, CSV, JSON and whatever else DataFusion reads.
 //!
-//! The flags are those of datafusion-cli, and so is the look of the results. What differs is how failure
-//! is told: a statement that fails is one message on stderr and a non-zero exit status, a reader that
-//! closes the pipe (`| head`) ends the shell quietly, and no panic reaches the user.
+//! The flags are those of datafusion-cli, and so is the look of the results. Failures differ: a statement that
+//! fails prints one message on stderr and gives a non-zero exit status, a reader that closes the pipe (`| head`)
+//! ends the shell quietly, and no panic reaches the user.
 //!
 //! `args` is the command line, `session` composes DataFusion and the library into a `shell`, `run` goes through what the
 //! command line gives, and `places` gives its paths names.
@@ -69,7 +69,7 @@ pub fn main() -> ExitCode {
         .spawn(|| in_runtime(args));
     match shell.map(thread::JoinHandle::join) {
         Ok(Ok(code)) => code,
-        // The panic has been told.
+        // The panic has been reported.
         Ok(Err(_)) => ExitCode::FAILURE,
         Err(e) => no_threads(&e),
     }

@@ -32,7 +32,7 @@ use indicatif::{
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The time between two looks at the counters.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The bar is drawn at most so many times a second.
+/// How often the bar is drawn per second, at most.
 const DRAWN_PER_SECOND: u8 = 10;
 /// The columns that the `^C` takes with which the terminal shows Ctrl-C, and the one behind it.
 const ECHO: u16 = 3;
@@ -60,7 +60,7 @@ impl Watch {
         Arc::new(WatchedPlanner(Arc::clone(self)))
     }
 
-    /// What is told of each maintenance that begins.
+    /// Sees each maintenance that begins.
     pub fn maintenance(&self) -> &Arc<MaintenanceWatch> {
         &self.maintenance
     }
@@ -149,7 +149,7 @@ impl Showing {
             let (ended, wakes) = &*bar.ended;
             *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
             wakes.notify_all();
-            // A bar that could not be drawn is no reason to fail.
+            // A statement doesn't fail because its bar can't be drawn.
             let _ = bar.thread.join();
         }
     }
@@ -337,7 +337,7 @@ fn line_of_writing(writing: Writing, scans: Option<Progress>, so_far: &str) -> L
     }
 }
 
-/// Until it is known what there is to do, the line tells the time only.
+/// Until the amount of work is known, the line shows only the time.
 fn line_of_maintenance(maintenance: &Maintenance, so_far: &str) -> Line {
     let (done, all, text) = match maintenance {
         Maintenance::Consolidation(progress) => {
@@ -448,7 +448,7 @@ mod tests {
         shown(read, at(2000, 500), Some((500, 2000)), text);
         let text = "finishing 2,000 rows, 2.00 MB, 5 s";
         shown(read, at(2000, 2000), None, text);
-        // Nobody knows how much there is to read where it is no array.
+        // The amount of data is known only for arrays.
         shown(None, at(1000, 0), None, "1,000 rows read, 5 s");
         // Rows that come in order are read and written at the same time.
         let sorted = |writing: Writing| Writing {

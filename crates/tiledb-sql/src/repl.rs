@@ -32,7 +32,7 @@ pub async fn run(shell: &mut Shell) -> ExitCode {
     };
     let code = read_lines(shell, &mut editor).await;
     if let Some(file) = history_file() {
-        // A home that cannot be written to is no reason to fail at the end of a session.
+        // A session doesn't fail because the home folder is read-only.
         let _ = editor.save_history(&file);
     }
     code

@@ -191,7 +191,7 @@ fn missing_location(text: &str) -> Option<String> {
     }
 }
 
-/// Keeps panics silent but remembered; [`catch_panic`] tells them. A panic of `println!` because nobody
+/// Keeps panics silent but remembered; [`catch_panic`] reports them. A panic of `println!` because nobody
 /// reads any more ends the process quietly.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|info| {

@@ -26,7 +26,7 @@ pub enum Kind {
 enum Inside {
     #[default]
     Nothing,
-    /// A word, of which a dollar sign can be a part.
+    /// A word, which may contain a dollar sign.
     Word,
     Quotes(char),
     /// A dollar-quoted string; [`Splitter::tag`] ends it.

@@ -38,7 +38,7 @@ use crate::shell::Shell;
 /// cache of a core.
 const BATCH_ROWS: usize = 16384;
 
-/// Of a hundred bytes of memory, queries take so many unless `-m` says otherwise.
+/// The share of the memory that queries take without `-m`, in percent.
 const MEMORY_SHARE: u64 = 75;
 
 /// Builds the shell with the session that the command line describes.

@@ -1,4 +1,4 @@
-//! What COPY chooses for a new array by the rows it has seen. What the statement says stays as it is.
+//! Chooses the parts of a new array that a COPY doesn't specify, from the rows it has seen.
 
 use std::fmt;
 
@@ -14,19 +14,19 @@ use tiledb_engine::write::trial::{Best, best_filters};
 use super::profile::Profile;
 use crate::error::to_datafusion_error;
 
-/// The values of one tile of the widest column have about so many bytes at most.
+/// The bytes of one tile's values in the widest column, about, at most.
 const TILE_BYTES: u64 = 4 << 20;
 /// The cells of a tile of a sparse array, as long as they are narrow enough.
 const MOST_CAPACITY: u64 = 100_000;
 const USUAL_CAPACITY: u64 = 10_000;
 const LEAST_CAPACITY: u64 = 1_000;
-/// Tiles have more cells than usual if there would be more than so many of them.
+/// The number of tiles above which tiles get more cells than usual.
 const MANY_TILES: u64 = 1_000;
-/// An enumeration is worth its file if each of its values stands in so many rows.
+/// The rows per value from which an enumeration is worth its file.
 const ROWS_PER_VALUE: u64 = 16;
-/// The dictionary of strings that a tile has is a small part of it if each string stands in so many cells.
+/// The cells per string from which the dictionary of a tile is a small part of it.
 const CELLS_PER_STRING: u64 = 64;
-/// Dictionaries of strings number their entries in two bytes up to so many cells in a tile, then in four.
+/// The cells of a tile up to which dictionaries of strings number their entries in two bytes; then in four.
 const SHORT_IDS: u64 = 65_535;
 
 /// From what the domains of dimensions are made where none was chosen.
@@ -255,7 +255,7 @@ impl Sample {
         for (field, (i, writer)) in fields.fields.iter().zip(stored) {
             let columns = self.rows.iter().filter_map(|batch| batch.columns().get(i));
             let mut cells = writer.no_cells();
-            // What cannot be stored is told when it is written, with its cell.
+            // The write reports values that can't be stored, with their cells.
             if columns
                 .into_iter()
                 .any(|column| writer.append(column, &mut cells).is_err())
@@ -284,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// The capacity for rows whose `name` is one of so many, in the order of their number or by turns.
+    /// The capacity for rows with `names` different names, in the order of their number or by turns.
     fn of_names(rows: i64, names: i64, dimensions: [&str; 2]) -> u64 {
         let name = |row| format!("S{}", row % names);
         let columns: [(&str, ArrayRef); 3] = [

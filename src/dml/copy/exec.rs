@@ -1,6 +1,6 @@
 //! The step that creates an array and writes the rows of a query to it.
 //!
-//! The schema is put last, so the array appears with all its rows; before, there is no array for anybody. That is also why the
+//! The schema is put last, so the array appears with all its rows; before, nobody sees an array. That is also why the
 //! rows can decide how the array is made: they are kept until all have been seen, which decides domains, order, capacity and
 //! enumerations; then they are sorted, and filters are tried on the first of them.
 

@@ -1,8 +1,7 @@
 //! `COPY … TO 'location' STORED AS TILEDB`: creates an array of the rows of a query.
 //!
-//! The dimensions are named by `PARTITIONED BY`, everything else by the options of
-//! [`CREATE EXTERNAL TABLE`](crate::TileDbTableFactory); what these do not say is chosen by the rows. Nothing happens before the
-//! plan is executed, and if it fails there is no array.
+//! `PARTITIONED BY` names the dimensions, and the options of [`CREATE EXTERNAL TABLE`](crate::TileDbTableFactory) give the rest.
+//! Anything they don't specify is chosen from the data. Nothing happens before the plan runs, and if it fails, no array appears.
 
 mod choice;
 mod exec;

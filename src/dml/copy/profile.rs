@@ -13,9 +13,9 @@ use hashbrown::HashSet;
 use tiledb_engine::write::create::ArrayBuilder;
 use tiledb_engine::write::insert::sliced_bytes;
 
-/// An enumeration has at most so many values: each query of the column reads all of them.
+/// The most values of an enumeration: each query of the column reads all of them.
 const MOST_VALUES: usize = 10_000;
-/// The values of an enumeration have at most so many bytes.
+/// The most bytes of an enumeration's values.
 const MOST_VALUE_BYTES: usize = 1 << 20;
 
 /// What is known of rows.

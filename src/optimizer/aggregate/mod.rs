@@ -235,7 +235,7 @@ impl ExecutionPlan for TileDbAggregateExec {
         let states = match partition {
             0 => Box::pin(RecordBatchStreamAdapter::new(
                 self.input.schema(),
-                // The scan may be planned anew until it has given rows or ended, so what metadata answer comes last.
+                // The scan may be planned again until it has given rows or ended, so what metadata answer comes last.
                 read.chain(self.answered()),
             )),
             _ => read,

@@ -73,7 +73,7 @@ pub(super) struct Arrangement {
     pub(super) course: Arc<Course<Renewed>>,
 }
 
-/// A scan that was planned anew, in the mode that it had.
+/// A scan that was planned again, in the mode that it had.
 #[derive(Debug, Clone)]
 pub(super) struct Renewed {
     pub(super) planned: Planned,

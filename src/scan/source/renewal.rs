@@ -1,9 +1,9 @@
 //! Planning anew of a scan whose files go while it is open.
 //!
 //! Somebody may consolidate the fragments of a plan, and vacuum them, before the plan has run. Until one partition has given
-//! rows, the partitions can go on with a scan that was planned anew; afterwards none can. The [`Course`] that they share holds
+//! rows, the partitions can go on with a scan that was planned again; afterwards none can. The [`Course`] that they share holds
 //! them together. A partition that has ended without rows reads nothing of another scan; where partitions take over units of
-//! each other, the one that has the scan planned anew reads its part.
+//! each other, the one that has the scan planned again reads its part.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use super::{Planned, TileDbSource};
 use crate::error::is_conflict;
 use crate::scan::query::ScanQuery;
 
-/// Whether a scan is planned anew if files of its fragments are gone before it has given rows.
+/// Whether a scan is planned again if files of its fragments are gone before it has given rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Renewal {
     /// The scan stays as it is, because other machines read parts of it.
     #[default]
     Never,
-    /// The scan is planned anew if other fragments hold the same cells: it shows the array at a fixed time.
+    /// The scan is planned again if other fragments hold the same cells: it shows the array at a fixed time.
     SameCells,
-    /// The scan is planned anew in any case: it shows the array as it is at present.
+    /// The scan is planned again in any case: it shows the array as it is at present.
     Present,
 }
 
@@ -44,11 +44,11 @@ impl Renewal {
         let uri = old.plan.spec.table.snapshot.storage.uri();
         match query.anew(old, self == Self::SameCells, runtime).await {
             Ok(new) => {
-                log::debug!("{uri}: files are gone: planned anew: {}", new.is_some());
+                log::debug!("{uri}: files are gone: planned again: {}", new.is_some());
                 new
             }
             Err(error) => {
-                log::debug!("{uri}: files are gone, and it cannot be planned anew: {error}");
+                log::debug!("{uri}: files are gone, and it cannot be planned again: {error}");
                 None
             }
         }
@@ -56,13 +56,13 @@ impl Renewal {
 }
 
 impl TileDbSource {
-    /// The scan, which may be planned anew.
+    /// The scan, which may be planned again.
     pub(crate) fn with_renewal(mut self, renewal: Renewal) -> Self {
         self.renewal = renewal;
         self
     }
 
-    /// The rows of one partition, of the scan as it is planned or as it is planned anew.
+    /// The rows of one partition, of the scan as it is planned or as it is planned again.
     pub(super) fn open_renewable(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let siblings = args.sibling_state.clone();
         let siblings = siblings.and_then(|state| state.downcast::<Siblings>().ok());
@@ -94,7 +94,7 @@ impl TileDbSource {
         }
     }
 
-    /// The scan planned anew, in the mode and with the partitions that it has.
+    /// The scan planned again, in the mode and with the partitions that it has.
     async fn renewed(&self, runtime: &RuntimeEnv) -> Option<Renewed> {
         let planned = self.renewal.plan(&self.query, &self.planned, runtime);
         let planned = planned.await?;
@@ -127,13 +127,13 @@ struct Opening {
     course: Arc<Course<Renewed>>,
     /// Whether this run opens the partition for the first time. Other partitions read for it only then, and so at most once.
     is_first: bool,
-    /// How often the scan was planned anew.
+    /// How often the scan was planned again.
     times: usize,
 }
 
 impl Opening {
     /// The rows of the partition, from its first batch on. If files are gone before any partition has given rows, all of them
-    /// go on with a scan that was planned anew.
+    /// go on with a scan that was planned again.
     async fn begin(
         mut self,
         mut batches: SendableRecordBatchStream,
@@ -167,7 +167,7 @@ impl Opening {
         }
     }
 
-    /// The scan planned anew, and the partitions that have ended without rows and read nothing of it.
+    /// The scan planned again, and the partitions that have ended without rows and read nothing of it.
     async fn renew(&self) -> Option<(Anew<Renewed>, Vec<usize>)> {
         let runtime = self.args.context.runtime_env();
         let renewed = self.source.renewed(&runtime);
@@ -186,7 +186,7 @@ impl Opening {
         leaves
     }
 
-    /// The rows of the partition in the scan that was planned anew, under the filters of this run. The rows of partitions that
+    /// The rows of the partition in the scan that was planned again, under the filters of this run. The rows of partitions that
     /// have `ended` come after its own.
     fn reopen(
         &mut self,

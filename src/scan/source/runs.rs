@@ -16,7 +16,7 @@ use tiledb_engine::scan::units::UnitPool;
 
 use crate::scan::claims::Totals;
 
-/// How often a scan is planned anew.
+/// How often a scan is planned again.
 pub(crate) const MOST_RENEWALS: usize = 5;
 
 /// The runs of a scan, shared by all copies and resets of its plan.
@@ -84,7 +84,7 @@ impl Siblings {
         self.share_units
     }
 
-    /// The units that the partitions share, of the scan that was planned anew so many times; `None` if they share none.
+    /// The units that the partitions share, of the scan that was planned again so many times; `None` if they share none.
     pub(super) fn units(&self, times: usize) -> Option<Arc<UnitPool>> {
         // A panic of another thread leaves the pools consistent.
         let pools = || self.units.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +118,7 @@ impl Runs {
     }
 }
 
-/// Which scan the partitions of all runs read: the one that was planned, or one that was planned anew.
+/// Which scan the partitions of all runs read: the one that was planned, or one that was planned again.
 #[derive(Debug)]
 pub(super) struct Course<S>(tokio::sync::Mutex<CourseState<S>>);
 
@@ -129,10 +129,10 @@ struct CourseState<S> {
     is_settled: bool,
 }
 
-/// A scan that was planned anew while its partitions were open.
+/// A scan that was planned again while its partitions were open.
 #[derive(Debug, Clone)]
 pub(super) struct Anew<S> {
-    /// How often the scan was planned anew.
+    /// How often the scan was planned again.
     pub times: usize,
     /// The scan.
     pub scan: S,
@@ -149,12 +149,12 @@ impl<S> Default for Course<S> {
 }
 
 impl<S: Clone> Course<S> {
-    /// The scan if it was planned anew more often than so many times.
+    /// The scan if it was planned again more often than so many times.
     pub(super) async fn newer(&self, times: usize) -> Option<Anew<S>> {
         self.0.lock().await.newer(times)
     }
 
-    /// Settles the scan that was planned anew so many times, unless somebody has planned it once more; that one is then
+    /// Settles the scan that was planned again so many times, unless somebody has planned it once more; that one is then
     /// returned.
     pub(super) async fn settle(&self, times: usize) -> Option<Anew<S>> {
         let mut state = self.0.lock().await;
@@ -174,8 +174,8 @@ impl<S: Clone> Course<S> {
         newer
     }
 
-    /// The scan planned anew, for a partition that cannot read the one that was planned anew so many times; `None` if there
-    /// is no other. If it is this partition that has it planned anew, the partitions that have `ended` come with it.
+    /// The scan planned again, for a partition that cannot read the one that was planned again so many times; `None` if there
+    /// is no other. If it is this partition that has it planned again, the partitions that have `ended` come with it.
     pub(super) async fn renew(
         &self,
         times: usize,

@@ -38,7 +38,7 @@ pub(super) enum Meaning {
 pub(crate) struct ChangeTarget {
     table: Arc<dyn TableProvider>,
     meaning: Meaning,
-    /// The name of the table, and the rows, of a statement that is planned anew if it met another one.
+    /// The name of the table, and the rows, of a statement that is planned again if it met another one.
     again: Option<(TableReference, Arc<LogicalPlan>)>,
     /// What the scans of the statement see, if it scans the array.
     statement: Option<Arc<StatementSnapshots>>,

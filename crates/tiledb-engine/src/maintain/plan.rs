@@ -32,15 +32,15 @@ pub struct Candidate {
 /// How many fragments are merged at a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouping {
-    /// A group has at least so many fragments.
+    /// The fewest fragments of a group.
     pub min_fragments: usize,
-    /// A group has at most so many fragments.
+    /// The most fragments of a group.
     pub max_fragments: usize,
     /// Neighbours of a group differ in size by no more than this: smaller bytes / larger bytes, from 0 to 1.
     pub size_ratio: f64,
     /// The bytes of a group are at most these.
     pub max_bytes: u64,
-    /// There are at most so many groups.
+    /// The most groups.
     pub steps: usize,
 }
 
@@ -76,7 +76,7 @@ pub enum Obstacle {
     Unmergeable(String),
     /// This fragment, which is not among them, lies between them in time.
     Between(String),
-    /// There are cells in the box around the fragments that none of them wrote; so many, if they can be counted.
+    /// The box around the fragments has cells that none of them wrote; their number, if they can be counted.
     Gaps(Option<u128>),
     /// The box around the fragments, with cells that none of them wrote, lies over this older fragment.
     Hidden(String),

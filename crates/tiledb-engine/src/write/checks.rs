@@ -232,7 +232,7 @@ impl CellChecker {
         Ok(())
     }
 
-    /// The error for cells of which two are the one that is described.
+    /// The error for two equal cells.
     pub fn twice(&self, cells: &[Coordinates], cell: usize) -> Error {
         Error::invalid(format!(
             "two rows have the coordinates {}, and the array allows no duplicates",

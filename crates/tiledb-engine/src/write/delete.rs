@@ -39,7 +39,7 @@ impl DeleteFile {
     /// A delete at a time, of the cells that do not satisfy `survivors`.
     ///
     /// # Errors
-    /// There are no random numbers for a name.
+    /// The system has no random numbers for a name.
     pub fn new(survivors: Condition, clock: &Clock, time: TimestampMs) -> Result<Self> {
         let name = clock.fresh_fragment_name(time, time)?;
         Ok(Self {
@@ -51,7 +51,7 @@ impl DeleteFile {
     /// A delete that deletes nothing.
     ///
     /// # Errors
-    /// There are no random numbers for a name.
+    /// The system has no random numbers for a name.
     pub fn of_nothing(schema: &ArraySchema, clock: &Clock, time: TimestampMs) -> Result<Self> {
         Self::new(every_cell(schema)?, clock, time)
     }
@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    /// How libtiledb 2.30 evaluates a condition: `cell` tells whether the cell has survived so far, and `or` whether the node
+    /// How libtiledb 2.30 evaluates a condition: `cell` is whether the cell has survived so far, and `or` whether the node
     /// is one of several alternatives. libtiledb itself agrees on 1,000 random trees.
     fn survives_in_libtiledb(condition: &Condition, cell: u8, so_far: bool, or: bool) -> bool {
         let each = |start: bool, or: bool, nodes: &[Condition]| {

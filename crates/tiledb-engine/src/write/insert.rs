@@ -17,7 +17,7 @@ use crate::arrow::{NullPolicy, TypeOptions, with_one_zero};
 use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 
-/// Memory is reserved for so many times the bytes of rows: for the tile, and for what its filters make of it.
+/// The memory that is reserved for rows, in multiples of their bytes: for the tile, and for the output of its filters.
 pub const COPIES: usize = 2;
 
 /// Where and how rows are written.

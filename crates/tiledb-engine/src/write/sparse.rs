@@ -184,7 +184,7 @@ fn no_cells(fields: &WrittenFields, writers: &[CellWriter]) -> Vec<StoredCells> 
     of_writers.chain(times).collect()
 }
 
-/// Appends the fill value of an attribute, so many times, and says that there is no value if that can be said.
+/// Appends the fill value of an attribute a number of times, as NULL if the attribute allows that.
 fn append_fill(attribute: &Attribute, count: usize, cells: &mut StoredCells) {
     for _ in 0..count {
         if let Some(starts) = &mut cells.starts {

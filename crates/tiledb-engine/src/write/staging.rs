@@ -44,7 +44,7 @@ impl StagingFolder {
         self.removable = false;
     }
 
-    /// Removes the folder and waits for that. A folder that the store does not let go stays, which the log tells.
+    /// Removes the folder and waits for that. If the store refuses, the folder stays, and the log says so.
     pub(super) async fn remove(mut self) {
         if mem::take(&mut self.removable) {
             remove(&self.storage, &self.path).await;

@@ -30,7 +30,7 @@ const INTEGERS: [&str; 2] = [
 const BYTES: [&str; 2] = ["zstd(3)", ""];
 /// A further way for text, which stores each value once.
 const TEXT: [&str; 1] = ["dictionary, zstd(3)"];
-/// A field's own filters win unless others save so many hundredths.
+/// The percentage that other filters must save to replace a field's own.
 const WORTH: u64 = 3;
 
 /// The price of a stored byte: a disk or a network gives 170 MB in a second.
@@ -72,7 +72,7 @@ pub fn best_filters(
         if filters == field.filters {
             continue;
         }
-        // What cannot be written is no way.
+        // A stack of filters that can't write these values isn't a candidate.
         let Ok(Tried { bytes, price }) = tried(fields, field, &filters, cells) else {
             continue;
         };
@@ -148,7 +148,7 @@ fn tried(
     })
 }
 
-/// What it takes to read so many stored bytes, which filters make `moved` bytes of.
+/// The cost of reading `stored` bytes, from which filters make `moved` bytes.
 fn price(stored: u64, moved: u64, work: Work) -> u64 {
     let parts = [
         (stored, STORED_BYTE),

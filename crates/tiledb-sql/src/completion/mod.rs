@@ -1,6 +1,6 @@
 //! What Tab completes: keywords, tables, columns, functions, paths and the shell's commands.
 //!
-//! `tokens` takes the statement apart, `wanted` tells what belongs at the cursor, and `paths` and `words` know what
+//! `tokens` takes the statement apart, `wanted` finds what belongs at the cursor, and `paths` and `words` know what
 //! there is.
 
 mod paths;
@@ -192,7 +192,7 @@ fn functions(word: &Word, mut names: Vec<String>) -> Vec<Pair> {
     names.map(|name| plain(&format!("{name}("))).collect()
 }
 
-/// Paths inside of single quotes, which are closed behind what is no folder.
+/// Paths inside of single quotes, which are closed behind a file.
 fn quoted_paths(typed: &str, needs_slash: bool, is_closed: bool) -> Vec<Pair> {
     let typed = typed.replace("''", "'");
     let front = match needs_slash && !is_path(&typed) {

@@ -1,6 +1,6 @@
 //! The words of a statement that is still being typed.
 //!
-//! The parser of SQL is of no use here: what is typed is rarely a whole statement. So this only tells words, names in
+//! SQL's parser can't help here, because a line under the cursor is rarely a whole statement. So this only finds words, names in
 //! quotes, texts and other characters apart, and what the end of the text is in the middle of.
 
 /// A piece of a statement.

@@ -166,7 +166,7 @@ impl SessionNames {
         names
     }
 
-    /// The columns of a table; none if there is no such table.
+    /// The columns of a table; none if the table doesn't exist.
     pub fn columns(&self, table: &Table) -> Vec<String> {
         let reference = match &table.name[..] {
             [name] => TableReference::bare(name.as_str()),
@@ -188,7 +188,7 @@ impl SessionNames {
         receiver.recv_timeout(PATIENCE).unwrap_or_default()
     }
 
-    /// The columns of all tables of the schema at hand.
+    /// The columns of all tables of the default schema.
     pub fn all_columns(&self) -> Vec<String> {
         let state = self.ctx.state();
         let options = &state.config_options().catalog;

@@ -15,7 +15,7 @@ use datafusion_cli::print_options::MaxRows;
 
 use super::visible::visible;
 
-/// Prints at most so many rows.
+/// Prints at most a number of rows.
 pub fn print(
     out: &mut impl Write,
     batches: &[RecordBatch],

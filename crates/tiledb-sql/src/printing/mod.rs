@@ -1,4 +1,4 @@
-//! How results are printed: in which format, how many rows, and what is told about them below.
+//! How results are printed: the format, the number of rows, and the lines below them.
 //!
 //! Tables are printed by datafusion-cli's own code, so that results look the same; the other formats are ours.
 
@@ -51,7 +51,7 @@ pub struct Printing {
     pub expanded: bool,
     /// Nothing but results is printed.
     pub quiet: bool,
-    /// Whether the time a statement took is told; `None`: unless only results are printed.
+    /// Whether the time of a statement is printed; `None`: unless only results are.
     pub timing: Option<bool>,
     pub max_rows: MaxRows,
     /// The syntax of what is typed is highlighted.
@@ -67,7 +67,7 @@ pub struct Rows<'a> {
     pub batches: &'a [RecordBatch],
     /// The number of rows, shown or not.
     pub count: usize,
-    /// At most so many are shown.
+    /// The most rows that are shown.
     pub most: MaxRows,
 }
 
@@ -100,7 +100,7 @@ impl Printing {
         }
     }
 
-    /// Prints rows, and what is told about a statement that began at a time.
+    /// Prints rows, and the lines below them for a statement that began at a time.
     pub fn print(
         &self,
         running: &Interruptible,

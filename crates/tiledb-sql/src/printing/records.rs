@@ -1,6 +1,6 @@
 //! Rows for programs: CSV, TSV and JSON.
 //!
-//! datafusion-cli prints nothing if there are no rows, and leaves out of JSON what is NULL. Programs want the names of the
+//! datafusion-cli prints nothing for an empty result, and leaves NULL out of JSON. Programs want the names of the
 //! columns all the same, so CSV has its header, and JSON each key and, without rows, an empty list.
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! The auditor: reads everything of an array or a group, and tells what is wrong with it and what is left over.
+//! The auditor: reads everything of an array or a group, and reports damage and leftovers.
 //!
 //! A query reads as little as it can, and refuses what it cannot trust. This reads all there is, and goes on after what
 //! it finds: each [`Finding`] is one broken [`Rule`], with the object, what was found, what was expected and what to do.
@@ -68,7 +68,7 @@ use crate::memory::budget::{MemoryBudget, Unlimited};
 use crate::storage::{MetadataCache, Storage};
 use crate::write::create::CreationRemains;
 
-/// The metadata of the fragment at hand are kept in a cache of this size.
+/// The size of the cache for the metadata of the current fragment.
 const CACHE_BYTES: u64 = 64 << 20;
 
 /// How far a check goes.
@@ -268,7 +268,7 @@ async fn check_fragment(
     }
 }
 
-/// Opens the fragments, each by itself; those that cannot be opened are told.
+/// Opens the fragments, each by itself; those that can't be opened are reported.
 async fn open(
     storage: &Storage,
     committed: Vec<CommittedFragment>,
@@ -282,7 +282,7 @@ async fn open(
     let directory = match ArrayDirectory::list(storage).await {
         Ok(directory) => directory,
         Err(e) => {
-            // Without a schema no fragment can be read; that there is none was told if there are files of schemas.
+            // Without a schema no fragment can be read; a missing one has been reported if there are files of schemas.
             let problem = match e.kind() {
                 ErrorKind::NotAnArray => e,
                 _ => about_stored(e)?,

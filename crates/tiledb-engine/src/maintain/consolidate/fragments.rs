@@ -26,7 +26,7 @@ use crate::write::fragment::StagedFragment;
 /// Since this version, sparse fragments show some of their cells where others are outside the window of time.
 const PARTLY_VISIBLE_SINCE: u32 = 15;
 
-/// Consolidates fragments, or tells what that would do.
+/// Consolidates fragments, or reports what that would do.
 pub(super) async fn consolidate(
     storage: &Storage,
     options: &ConsolidateOptions,

@@ -30,7 +30,7 @@ pub(super) async fn consolidate(
     options: &ConsolidateOptions,
 ) -> Result<Vec<ReportRow>> {
     let now = OpenWindow::new(TimestampMs(0), Some(TimestampMs::now()))?;
-    // An array tells whether its files are encrypted.
+    // An array's schemas show whether its files are encrypted.
     let storage = match Inspection::open(storage, now).await {
         Ok(array) => array.storage().clone(),
         Err(e) if matches!(e.kind(), ErrorKind::IsAGroup) => settled_group(storage).await?,

@@ -47,7 +47,7 @@ use super::report::ReportRow;
 use crate::error::Result;
 use crate::storage::Storage;
 
-/// Consolidates the array or the group at `storage`, or tells what that would do.
+/// Consolidates the array or the group at `storage`, or reports what that would do.
 ///
 /// # Errors
 /// There is no array, it is damaged, somebody else changed it meanwhile, or the store fails. What was done before stays.

@@ -49,7 +49,7 @@ impl Mode {
     /// The mode with a name; that of a group's metadata is another name of the array's.
     ///
     /// # Errors
-    /// There is no such mode.
+    /// The mode doesn't exist.
     pub fn of_name(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|mode| mode.name() == name);
         match (found, name) {
@@ -71,7 +71,7 @@ impl Mode {
 pub struct ConsolidateOptions {
     /// What is consolidated.
     pub mode: Mode,
-    /// Whether it is only told what would be done.
+    /// Whether the plan is only reported.
     pub dry_run: bool,
     /// Whether all cells of a new fragment are compared with those of its inputs before it replaces them.
     pub verify: bool,

@@ -74,7 +74,7 @@ impl VacuumMode {
     /// The mode with a name; that of a group's metadata is another name of the array's.
     ///
     /// # Errors
-    /// There is no such mode.
+    /// The mode doesn't exist.
     pub fn of_name(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|mode| mode.name() == name);
         match (found, name) {
@@ -96,7 +96,7 @@ impl VacuumMode {
 pub struct VacuumOptions {
     /// What is removed.
     pub mode: VacuumMode,
-    /// Whether it is only told what would be removed.
+    /// Whether the files are only listed.
     pub dry_run: bool,
     /// Only what has been of no use for so long; queries that began before are not disturbed.
     pub min_age: Duration,
@@ -159,7 +159,7 @@ impl VacuumOptions {
     }
 }
 
-/// Vacuums the array or the group at `storage`, or tells what that would remove.
+/// Vacuums the array or the group at `storage`, or reports what that would remove.
 ///
 /// # Errors
 /// There is no array, it is damaged, or the store fails. What was removed before stays removed.

@@ -9,7 +9,7 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 const ATTOS_PER_NANO: i128 = 1_000_000_000;
 const EPOCH_YEAR: i64 = 1970;
-/// Days before a month, in a year that is no leap year.
+/// Days before a month, in a year that isn't a leap year.
 const DAYS_BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 const FORM: &str = "expected a form such as 2024, 2024-05, 2024-05-01 or 2024-05-01T12:30:00.250";
 
@@ -193,7 +193,7 @@ fn clock(text: &str) -> Option<i128> {
     Some(seconds * NANOS_PER_SECOND + fraction)
 }
 
-/// A number of exactly so many digits.
+/// A number with exactly this number of digits.
 fn number(text: &str, digits: usize) -> Option<i64> {
     let valid = text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
     valid.then(|| text.parse().ok()).flatten()
@@ -218,7 +218,7 @@ fn day_in_year(year: i64, month: i64) -> i64 {
     before.copied().unwrap_or(0) + i64::from(is_leap(year) && month > 1)
 }
 
-/// The length of a month, counted from 0; `None` if there is no such month.
+/// The length of a month, counted from 0; `None` if the month doesn't exist.
 fn days_of_month(year: i64, month: i64) -> Option<i64> {
     let next = match month {
         0..=10 => day_in_year(year, month + 1),

@@ -69,7 +69,7 @@ pub(super) fn domain(datatype: Datatype, extent: Option<u64>) -> Option<(Vec<u8>
 fn widest(datatype: Datatype) -> (i128, i128) {
     use Datatype as D;
     let (min, max) = (integer::min(datatype), integer::max(datatype));
-    // libtiledb does not take all values of a type, and the smallest is no time.
+    // libtiledb doesn't accept all values of a type, and the smallest one isn't a time.
     let whole = match datatype.is_integer() {
         true => (min, max - 1),
         false => (min + 1, max - 1),
@@ -119,10 +119,10 @@ pub(super) fn whole_domain(datatype: Datatype, low: &[u8], high: &[u8]) -> Resul
     Ok(integer::bytes(datatype, size))
 }
 
-/// At most so many extents are tried to find one that divides a dimension evenly.
+/// The most extents that are tried to find one that divides a dimension evenly.
 const MOST_EVEN_TRIED: u64 = 1_000;
 
-/// The extents of a dense array, of which some are given: as near to a cube as the domain allows.
+/// The extents of a dense array, with some of them given: as near to a cube as the domain allows.
 pub(super) fn dense_extents(domains: &[(Span, Option<u64>)]) -> Result<Vec<u64>> {
     // libtiledb counts the cells of a tile in the type of the dimensions, and crashes if it writes more than that can count.
     let countable = domains.iter().map(|(span, _)| span.type_max()).min();

@@ -17,7 +17,7 @@ impl Span {
     /// The range between two stored values.
     ///
     /// # Errors
-    /// They are no integers.
+    /// They aren't integers.
     pub fn new(datatype: Datatype, low: &[u8], high: &[u8]) -> Result<Self> {
         match (value(datatype, low), value(datatype, high)) {
             (Some(low), Some(high)) => Ok(Self {
@@ -100,7 +100,7 @@ fn value(datatype: Datatype, bytes: &[u8]) -> Option<i128> {
     Some(i128::from_le_bytes(wide))
 }
 
-/// The stored form of a number, in the low bytes of which a count of steps beyond a signed type's range stays itself.
+/// The stored form of a number. A count of steps beyond a signed type's range stays itself in its low bytes.
 pub fn bytes(datatype: Datatype, value: i128) -> Vec<u8> {
     let mut bytes = value.to_le_bytes().to_vec();
     bytes.truncate(datatype.size());

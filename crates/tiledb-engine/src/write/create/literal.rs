@@ -185,7 +185,7 @@ fn padded(datatype: Datatype, count: CellValNum, mut bytes: Vec<u8>) -> Result<V
     Ok(bytes)
 }
 
-/// The text of bytes in the encoding of a type; `None` if they are no text.
+/// The text of bytes in the encoding of a type; `None` if they aren't text.
 fn decode_text(datatype: Datatype, bytes: &[u8]) -> Option<String> {
     match datatype {
         Datatype::StringUtf16 | Datatype::StringUcs2 => {

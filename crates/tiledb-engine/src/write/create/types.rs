@@ -105,7 +105,7 @@ impl StorageType {
     /// of `declared`: `DATETIME_DAY`, `INT32[3]`, `CHAR[var]`.
     ///
     /// # Errors
-    /// There is no such type.
+    /// The type doesn't exist.
     pub fn parse(text: &str, declared: &DataType) -> Result<Self> {
         let text = text.trim();
         let (name, count) = match text.strip_suffix(']').and_then(|t| t.split_once('[')) {

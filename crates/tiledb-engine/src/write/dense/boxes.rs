@@ -113,7 +113,7 @@ impl TouchedTiles {
         }
     }
 
-    /// The boxes to write, no two of which share a tile.
+    /// The boxes to write. They share no tile.
     ///
     /// # Errors
     /// The cells are too many to count.

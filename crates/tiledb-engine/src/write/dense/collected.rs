@@ -152,7 +152,7 @@ impl CollectedTiles {
         Ok(())
     }
 
-    /// Whether so many cells are all that the domain has in a tile.
+    /// Whether a number of cells is all that the domain has in a tile.
     fn are_all_of(&self, tile: &[u64], count: u64) -> bool {
         let of_tile = self.grid.cells_per_tile();
         count == of_tile
@@ -228,7 +228,7 @@ impl CollectedTiles {
         }
     }
 
-    /// No more rows come; tells which cells are given.
+    /// Ends the rows, and returns which cells are given.
     pub(super) fn complete(&mut self) -> &TouchedTiles {
         self.touch();
         &self.touched

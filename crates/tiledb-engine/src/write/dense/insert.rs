@@ -46,10 +46,10 @@ pub trait ExistingCells: fmt::Debug + Send + Sync {
     async fn read(&self, cells: &KeyBox) -> Result<Vec<Vec<ArrayRef>>>;
 }
 
-/// Memory is reserved for so many times the bytes of a tile: its cells, and what its filters make of them.
+/// The memory that is reserved for a tile, in multiples of its bytes: its cells, and the output of its filters.
 const COPIES: usize = 2;
 
-/// Tiles that are filtered early take at most so many times the memory that may be idle.
+/// The most memory of tiles that are filtered early, in multiples of the memory that may be idle.
 const EARLY_PART: usize = 4;
 
 /// Writes dense fragments.
@@ -83,7 +83,7 @@ struct EarlyTiles {
     width: usize,
     /// The bytes that are reserved for these tiles.
     bytes: usize,
-    /// No more tiles are begun once so many bytes are reserved, because filtered tiles cannot go to disk.
+    /// The reserved bytes from which no more tiles are begun, because filtered tiles can't go to disk.
     most: usize,
 }
 

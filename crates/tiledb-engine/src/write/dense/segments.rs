@@ -80,7 +80,7 @@ struct Side {
     stride: u64,
 }
 
-/// The places of the rows from `row` on, the first of which belongs to the tile, up to one that does not.
+/// The places of the rows from `row` on, which belongs to the tile, up to the first that doesn't.
 fn places_in_tile(keys: &[Vec<u64>], sides: &[Side], row: usize) -> Places {
     let rows = keys.first().map_or(0, Vec::len);
     let mut places = Places::default();

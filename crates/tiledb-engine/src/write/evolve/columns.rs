@@ -24,7 +24,7 @@ impl<'a> Columns<'a> {
         self.names.iter().any(|known| known == name) || labels.any(|label| label.name == name)
     }
 
-    /// The attribute that a column is; `None` if there is no such column.
+    /// The attribute of a column; `None` if the column doesn't exist.
     pub(super) fn attribute(&self, column: &str) -> Result<Option<&'a Attribute>> {
         let schema = &self.array.schema;
         if schema.labels.iter().any(|label| label.name == column) {

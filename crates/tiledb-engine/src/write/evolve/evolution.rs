@@ -117,7 +117,7 @@ impl SchemaEvolution {
     /// Sets the filters of a new column, first to last: `byteshuffle, zstd(5)`.
     ///
     /// # Errors
-    /// There is no such column, or no such filter.
+    /// The column or the filter doesn't exist.
     pub fn filters(mut self, column: &str, filters: &str) -> Result<Self> {
         self.added = self.added.filters(column, filters)?;
         Ok(self)
@@ -126,7 +126,7 @@ impl SchemaEvolution {
     /// Sets the value that a new column has in cells written before, as it is stored.
     ///
     /// # Errors
-    /// There is no such column.
+    /// The column doesn't exist.
     pub fn fill(mut self, column: &str, value: impl Into<Value>) -> Result<Self> {
         self.added = self.added.fill(column, value)?;
         Ok(self)
@@ -144,7 +144,7 @@ impl SchemaEvolution {
     /// Makes a new column an enumeration of these values, to which more can be added later.
     ///
     /// # Errors
-    /// There is no such column.
+    /// The column doesn't exist.
     pub fn enumeration<V: Into<Value>>(
         mut self,
         column: &str,
@@ -159,14 +159,14 @@ impl SchemaEvolution {
     /// `current_domain`.
     ///
     /// # Errors
-    /// There is no such option or column, the value is not valid for it, or it is settled when an array is created.
+    /// The option or the column doesn't exist, the value is not valid for it, or it is settled when an array is created.
     pub fn option(mut self, key: &str, value: &str) -> Result<Self> {
         check_option(key)?;
         self.added = self.added.option(key, value)?;
         Ok(self)
     }
 
-    /// Drops a column that is no dimension. What it held stays on storage, and earlier times still show it.
+    /// Drops an attribute. Its values stay on storage, and earlier times still show it.
     #[must_use]
     pub fn drop_column(mut self, column: &str) -> Self {
         self.dropped.push(Dropped {

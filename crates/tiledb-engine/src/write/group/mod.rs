@@ -31,7 +31,7 @@ const MOST_PARENTS: usize = 64;
 
 /// Creates an empty group.
 ///
-/// It may lie in the folder of another group, of which it is no member before it is [added](GroupEdit::add).
+/// It may lie in the folder of another group. It becomes a member only when it is [added](GroupEdit::add).
 ///
 /// ```
 /// use tiledb_engine::{Location, create_group};

@@ -24,7 +24,7 @@ impl Values for Column {
     }
 }
 
-/// Decodes a field of a tile; `None` if it is told to be unreadable.
+/// Decodes a field of a tile; `None` if it is reported as unreadable.
 pub fn decode(
     source: &Source<'_>,
     field: usize,

@@ -140,7 +140,7 @@ fn of_field(
     }
 }
 
-/// A run has about so many filtered bytes, or one tile.
+/// About the filtered bytes of a run, which has at least one tile.
 const RUN_BYTES: u64 = 4 << 20;
 /// A run has no more tiles.
 const RUN_TILES: u64 = 512;

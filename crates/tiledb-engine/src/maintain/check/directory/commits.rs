@@ -143,7 +143,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Reads all commit files; those that cannot be read are told.
+    /// Reads all commit files; those that can't be read are reported.
     pub async fn read(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<Self> {
         let mut lists = Self::default();
         for (path, file) in folders.in_root_and(COMMITS_FOLDER, &folders.commits) {
@@ -155,7 +155,7 @@ impl Lists {
             if in_root && !matches!(kind, CommitKind::Ok | CommitKind::Vacuum) {
                 continue;
             }
-            // Those in the folder of commits were told of already.
+            // Those in the folder of commits have been reported already.
             let Ok(name) = TimestampedName::parse(&path) else {
                 continue;
             };

@@ -112,7 +112,7 @@ fn each_test<'a>(condition: &'a Condition, visit: &mut impl FnMut(&'a str, &'a T
     }
 }
 
-/// The size of a field's cells (`None` inside if variable); `None` if there is no such field.
+/// The size of a field's cells (`None` inside if variable); `None` if the field doesn't exist.
 fn cell_size(schema: &ArraySchema, field: &str) -> Option<Option<usize>> {
     if let Some(index) = schema.dimension_index(field) {
         return Some(schema.dimensions.get(index)?.cell_size());

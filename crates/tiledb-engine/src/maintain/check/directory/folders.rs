@@ -234,7 +234,7 @@ pub async fn read_tile(
     read_with(Storage::decode_generic_tile, storage, path, what).await
 }
 
-/// As [`read_tile`]; what is plain in an encrypted array is no fault.
+/// As [`read_tile`]; plain files in an encrypted array aren't a fault.
 pub async fn read_tile_or_plain(
     storage: &Storage,
     path: &str,

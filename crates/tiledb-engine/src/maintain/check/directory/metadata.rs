@@ -28,7 +28,7 @@ pub async fn check(storage: &Storage, folders: &Folders, report: &Reporter) -> R
         .collect();
     for file in &folders.metadata.files {
         let path = format!("{METADATA_FOLDER}/{}", file.name);
-        // Bad names were told of already.
+        // Bad names have been reported already.
         let Ok(name) = TimestampedName::parse(&file.name) else {
             continue;
         };
@@ -95,7 +95,7 @@ async fn vacuum(
 /// Checks all files that list members; the members themselves are arrays and groups of their own.
 pub async fn check_group(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<()> {
     for file in &folders.group.files {
-        // Names with a dot are vacuum files; bad names were told of already.
+        // Names with a dot are vacuum files; bad names have been reported already.
         if file.name.contains('.') || TimestampedName::parse(&file.name).is_err() {
             continue;
         }

@@ -33,7 +33,7 @@ pub struct Field {
     pub nullable: bool,
     /// Whether what is read may differ from what was written.
     pub lossy: bool,
-    /// Whether the schema does not say how to read it, which was told.
+    /// Whether the schema doesn't define how to read it, which has been reported.
     pub unknown: bool,
     /// Whether the validity that is read may differ from what was written.
     pub validity_lost: bool,

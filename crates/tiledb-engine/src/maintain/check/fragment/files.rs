@@ -66,7 +66,7 @@ pub fn check(fragment: &Fragment, fields: &[Field], listing: &Listing, report: &
     fit
 }
 
-/// The files that the footer promises; sizes for files that a field does not have are told.
+/// The files that the footer promises; sizes for files that a field doesn't have are reported.
 fn promised(
     fragment: &Fragment,
     fields: &[Field],
@@ -128,7 +128,7 @@ pub struct Sections<'a> {
 }
 
 impl<'a> Sections<'a> {
-    /// Opens the metadata of a fragment; `None` if they are told to be unreadable.
+    /// Opens the metadata of a fragment; `None` if they are reported as unreadable.
     pub async fn open(
         storage: &'a Storage,
         fragment: &'a Fragment,
@@ -178,7 +178,7 @@ impl<'a> Sections<'a> {
         );
     }
 
-    /// The contents of the section at `start`, decoded; `None` if it is told to be unreadable.
+    /// The contents of the section at `start`, decoded; `None` if it is reported as unreadable.
     pub async fn decoded<T>(
         &self,
         start: u64,
@@ -194,7 +194,7 @@ impl<'a> Sections<'a> {
         }))
     }
 
-    /// The contents of the sections at these offsets; `None` for each that is told to be unreadable.
+    /// The contents of the sections at these offsets; `None` for each that is reported as unreadable.
     pub async fn read(&self, sections: &[(u64, &'static str)]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut ranges = Vec::with_capacity(sections.len());
         for (start, what) in sections {

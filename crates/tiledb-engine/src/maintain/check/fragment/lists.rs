@@ -176,7 +176,7 @@ impl Check<'_> {
 
     /// There is one entry for each tile.
     fn count(&self, what: &'static str, list: Option<&[u64]>) -> bool {
-        // What is unreadable was told.
+        // Unreadable sections have been reported.
         let Some(list) = list else {
             return false;
         };

@@ -96,7 +96,7 @@ pub async fn check(
         }
     }
     let processed = processed_conditions(&sections).await?;
-    // Tiles of files that are cut are told of once, with the file.
+    // Tiles of truncated files are reported once, with the file.
     Ok(files_fit.then_some(Sound {
         fragment,
         tiles,

@@ -1,6 +1,6 @@
 //! The tiles of inputs, fetched and decoded before the merge asks for them.
 //!
-//! Each input is at most one chunk of tiles ahead; of the inputs that the merge has not reached yet, the next few are. What
+//! Each input is at most one chunk of tiles ahead; so are the next few of the inputs that the merge hasn't reached. What
 //! is ahead is given up first where memory is short. Chunks are single tiles then, and grow again while the memory suffices.
 
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ const FETCHED_BYTES: u64 = 16 << 20;
 const CHUNK_BYTES: Range<u64> = (32 << 10)..(1 << 20);
 /// Tiles that one input fetches at a time.
 const CHUNK_TILES: u64 = 256;
-/// Inputs that the merge has not reached, and that are fetched.
+/// Inputs that are fetched although the merge hasn't reached them.
 const AHEAD: usize = 16;
 /// After memory was short, chunks grow once this number of tiles came without another shortage. It doubles with each shortage,
 /// because what was fetched ahead is fetched again after one.

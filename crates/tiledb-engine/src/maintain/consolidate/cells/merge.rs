@@ -30,7 +30,7 @@ pub(super) struct Rules {
     pub versions: Versions,
 }
 
-/// The merge stops after so many tiles of the output, for others to filter them.
+/// The tiles of the output after which the merge stops, for others to filter them.
 const TILES_AT_A_TIME: usize = 4;
 
 /// Merges inputs.
@@ -49,7 +49,7 @@ pub(super) struct Merger {
     complete: Vec<Recipe>,
     /// The last cell that was taken.
     last: Option<(Arc<InputTile>, usize, u32)>,
-    /// The versions of the cell at hand, newest first.
+    /// The versions of the current cell, newest first.
     group: Vec<(Arc<InputTile>, usize, u32)>,
     counts: MergedCells,
 }
@@ -411,7 +411,7 @@ impl Merger {
             && order.same_cell(cell, other)
     }
 
-    /// Adds a cell to the versions at hand, or begins with those of another cell.
+    /// Adds a cell to the current versions, or begins with those of another cell.
     fn group_cell(&mut self, tile: &Arc<InputTile>, place: usize, age: u32) -> Result<()> {
         let cell = Cell { tile, place };
         if let Some((last, last_place, last_age)) = self.group.last() {
@@ -435,7 +435,7 @@ impl Merger {
         Ok(())
     }
 
-    /// Keeps what remains of the versions at hand.
+    /// Keeps what remains of the current versions.
     fn flush(&mut self) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         if self.rules.versions == Versions::Newest {

@@ -19,7 +19,7 @@ use crate::write::encode::RawTile;
 use crate::write::fragment::{FragmentWriter, StagedFragment};
 use crate::write::pipeline::TilePipeline;
 
-/// Memory is reserved for so many times the bytes of a tile of the output: for it, and for what its filters make of it.
+/// The memory that is reserved for a tile of the output, in multiples of its bytes: for it, and for the output of its filters.
 const COPIES: usize = 2;
 
 /// A merge that can be done several times.
@@ -245,7 +245,7 @@ impl SparseMerge {
 }
 
 impl Sink {
-    /// Makes room for a tile of the output that takes so many bytes.
+    /// Makes room for a tile of the output with this number of bytes.
     async fn room(&mut self, bytes: usize) -> Result<Room> {
         Ok(match self {
             Self::Fragment(pipeline) => Room {

@@ -1,4 +1,4 @@
-//! A builder to which all of an array was told, as if every property had been chosen; and what options say against it.
+//! A builder with every property of an existing array, as if all had been chosen; and the options that contradict it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -44,7 +44,7 @@ impl fmt::Display for Disagreement {
 }
 
 impl ArrayBuilder {
-    /// A builder to which all of an array was told.
+    /// A builder with every property of an array.
     pub fn of(definition: &ArrayDefinition) -> Result<Self> {
         let schema = &definition.schema;
         let names = column_names(schema)?;

@@ -108,7 +108,7 @@ fn check_kind(declared: &DataType, shown: &DataType) -> Result<()> {
 }
 
 impl ArrayBuilder {
-    /// An array with the columns of `schema`, of which those named are dimensions, in the order of the names.
+    /// An array with the columns of `schema`. Those named in `dimensions` are dimensions, in the order of the names.
     ///
     /// # Errors
     /// A name is not among the columns, or is given twice.
@@ -150,7 +150,7 @@ impl ArrayBuilder {
     /// Sets the domain of a dimension, both ends inclusive: the coordinates that cells may ever have.
     ///
     /// # Errors
-    /// There is no such dimension.
+    /// The dimension doesn't exist.
     pub fn domain(
         mut self,
         dimension: &str,
@@ -165,7 +165,7 @@ impl ArrayBuilder {
     /// Sets the tile extent of a dimension: a number of steps, or for dates and times a span such as `30 days`.
     ///
     /// # Errors
-    /// There is no such dimension.
+    /// The dimension doesn't exist.
     pub fn tile(mut self, dimension: &str, extent: impl Into<Value>) -> Result<Self> {
         self.dimension_mut(dimension, false)?.tile = Some(extent.into());
         Ok(self)
@@ -174,7 +174,7 @@ impl ArrayBuilder {
     /// Sets the filters of a column, first to last: `byteshuffle, zstd(5)`.
     ///
     /// # Errors
-    /// There is no such column, or no such filter.
+    /// The column or the filter doesn't exist.
     pub fn filters(mut self, column: &str, filters: &str) -> Result<Self> {
         let list = FilterList::parse(filters).context("column", || column)?;
         match self.dimension_mut(column, false) {
@@ -187,7 +187,7 @@ impl ArrayBuilder {
     /// Sets the value of cells that were never written, as it is stored.
     ///
     /// # Errors
-    /// There is no such attribute.
+    /// The attribute doesn't exist.
     pub fn fill(mut self, attribute: &str, value: impl Into<Value>) -> Result<Self> {
         self.attribute_mut(attribute, false)?.fill = Some(Fill::Stored(value.into()));
         Ok(self)
@@ -211,7 +211,7 @@ impl ArrayBuilder {
     /// column shows the values.
     ///
     /// # Errors
-    /// There is no such attribute.
+    /// The attribute doesn't exist.
     pub fn enumeration<V: Into<Value>>(
         mut self,
         attribute: &str,
@@ -232,7 +232,7 @@ impl ArrayBuilder {
     /// Sets an option of `CREATE EXTERNAL TABLE`, with or without the prefix `tiledb.`: `capacity`, `dim.time.tile`, ….
     ///
     /// # Errors
-    /// There is no such option or column, or the value is not valid for it.
+    /// The option or the column doesn't exist, or the value is not valid for it.
     pub fn option(mut self, key: &str, value: &str) -> Result<Self> {
         let key = key.strip_prefix("tiledb.").unwrap_or(key);
         in_option(self.set(key, value, false), key)?;

@@ -22,7 +22,7 @@ use crate::write::create::{defaults, integer};
 /// The type of the codes of an enumeration: with fewer bytes, one that grows could run out of codes, and the high bytes of small
 /// codes take no room once they are filtered.
 const CODES: Datatype = Datatype::Int32;
-/// A type of which a cell holds one value, as codes do.
+/// A type with one value per cell, as codes have.
 const CODES_AS: &arrow::datatypes::DataType = &arrow::datatypes::DataType::Int32;
 
 impl ArrayBuilder {

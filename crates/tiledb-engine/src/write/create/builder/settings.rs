@@ -257,7 +257,7 @@ fn choose<T: Copy + PartialEq>(value: &str, choices: &[(&str, T)]) -> Result<T> 
     found.map(|(_, choice)| *choice).ok_or_else(|| {
         let mut names: Vec<&str> = Vec::new();
         for (index, (name, choice)) in choices.iter().enumerate() {
-            // Of several spellings, the first one is told.
+            // The first of several spellings is shown.
             if choices.iter().position(|(_, other)| other == choice) == Some(index) {
                 names.push(name);
             }

@@ -204,7 +204,7 @@ impl ArrayBuilder {
         )))
     }
 
-    /// The number of cells of the domain of a dense array; `None` if it is no such array, or has more than can be counted.
+    /// The number of cells of the domain of a dense array; `None` if the array is sparse, or has more than can be counted.
     ///
     /// # Errors
     /// There can be no such array.
@@ -240,7 +240,7 @@ impl ArrayBuilder {
         open
     }
 
-    /// Whether a column is an attribute of text of which nothing was chosen that speaks against an enumeration.
+    /// Whether a column is an attribute of text, without a choice that excludes an enumeration.
     pub fn may_be_enumerated(&self, attribute: &str) -> bool {
         let column = self.attributes.iter().find(|c| c.name == attribute);
         column.is_some_and(|column| {
@@ -304,7 +304,7 @@ impl ArrayBuilder {
     }
 }
 
-/// Whether the domain of a dimension with space tiles of so many steps, of which the last must end within the type, holds two
+/// Whether the domain of a dimension with space tiles of this many steps, the last of which must end within the type, holds two
 /// values.
 fn holds(
     column: &Column<DimensionSettings>,

@@ -1,7 +1,7 @@
-//! The words that create an array like one that exists: everything is told first, and then each choice dropped that the
+//! The words that create an array like one that exists: they begin with every choice, and then drop each choice that the
 //! defaults would make anyway.
 //!
-//! The subtle thing: what the words say is tried, and what they do not bring back is told, instead of being silently lost.
+//! The subtle thing: the words are tried, and whatever they don't bring back is reported instead of being silently lost.
 
 use arrow::datatypes::DataType;
 
@@ -59,7 +59,7 @@ impl Wording {
         Ok(wording)
     }
 
-    /// The builder to which these words are told.
+    /// The builder with these words.
     ///
     /// # Errors
     /// An option is not valid, as for an array that this release cannot create.
@@ -125,7 +125,7 @@ impl ArrayBuilder {
             .map(|column| &mut column.chosen)
     }
 
-    /// Whether what is chosen gives this schema, of which only the attributes are left out.
+    /// Whether the choices give this schema, without its attributes.
     fn gives(&self, schema: &ArraySchema) -> bool {
         self.resolve_array(Vec::new())
             .is_ok_and(|given| given == *schema)

@@ -87,7 +87,7 @@ fn makes_images(filters: &FilterList) -> bool {
     filters.contains(|filter| matches!(filter, Filter::WebP(_)))
 }
 
-/// Fails for images of anything but attributes: libtiledb tells no other filter how large its images are.
+/// Fails for images of anything but attributes: libtiledb passes the sizes of images to the filters of attributes only.
 fn check_no_images(filters: &FilterList) -> Result<()> {
     match makes_images(filters) {
         false => Ok(()),
