@@ -49,7 +49,7 @@ struct DiffColumns {
     attributes: Vec<DiffAttribute>,
     schema: SchemaRef,
     /// What each column of the schema shows.
-    shown: Vec<Shown>,
+    shown: Vec<ShownSide>,
 }
 
 /// An attribute of the later time.
@@ -62,7 +62,7 @@ struct DiffAttribute {
 
 /// What a column shows.
 #[derive(Debug, Clone)]
-enum Shown {
+enum ShownSide {
     /// A dimension.
     Dimension(String),
     /// What happened to the cell.
@@ -138,7 +138,7 @@ impl DiffColumns {
             if role == Some(DIMENSION_ROLE) {
                 dimensions.push(name.clone());
                 let column = Field::new(name, ty.clone(), true);
-                of_dimensions.push((column, Shown::Dimension(name.clone())));
+                of_dimensions.push((column, ShownSide::Dimension(name.clone())));
             } else if role == Some(ATTRIBUTE_ROLE) {
                 let before = old.column_with_name(name).map(|(_, field)| field);
                 let before = before.filter(|field| field.data_type() == ty);
@@ -153,13 +153,16 @@ impl DiffColumns {
                 let after = Field::clone(field).with_nullable(true);
                 let (old_name, new_name) = (format!("old_{name}"), format!("new_{name}"));
                 of_attributes.extend([
-                    (before.with_name(old_name), Shown::Old(attribute.clone())),
-                    (after.with_name(new_name), Shown::New(attribute.clone())),
+                    (
+                        before.with_name(old_name),
+                        ShownSide::Old(attribute.clone()),
+                    ),
+                    (after.with_name(new_name), ShownSide::New(attribute.clone())),
                 ]);
                 attributes.push(attribute);
             }
         }
-        let change = (Field::new(CHANGE, DataType::Utf8, false), Shown::Change);
+        let change = (Field::new(CHANGE, DataType::Utf8, false), ShownSide::Change);
         let columns = of_dimensions.into_iter().chain([change]);
         let (fields, shown): (Vec<_>, Vec<_>) = columns.chain(of_attributes).unzip();
         for (i, field) in fields.iter().enumerate() {

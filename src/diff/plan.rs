@@ -30,7 +30,7 @@ use tiledb_engine::arrow::stored_values;
 use tiledb_engine::format::schema::{ArraySchema, Attribute};
 use tiledb_engine::stats::trust::tells_dimension;
 
-use super::{DiffAttribute, DiffColumns, Shown};
+use super::{DiffAttribute, DiffColumns, ShownSide};
 use crate::error::to_datafusion_error;
 use crate::table::provider::TileDbTable;
 
@@ -181,17 +181,17 @@ impl<'a> Sides<'a> {
     }
 
     /// A column of the difference over the columns of the join.
-    fn expr(&self, shown: &Shown) -> Result<Expr> {
+    fn expr(&self, shown: &ShownSide) -> Result<Expr> {
         match shown {
-            Shown::Dimension(name) => {
+            ShownSide::Dimension(name) => {
                 when(self.absent(NEW)?, of(OLD, name)).otherwise(of(NEW, name))
             }
-            Shown::Change => when(self.absent(OLD)?, lit("added"))
+            ShownSide::Change => when(self.absent(OLD)?, lit("added"))
                 .when(self.absent(NEW)?, lit("removed"))
                 .otherwise(lit("changed")),
-            Shown::New(attribute) => Ok(of(NEW, &attribute.name)),
-            Shown::Old(attribute) if attribute.in_old => Ok(of(OLD, &attribute.name)),
-            Shown::Old(attribute) => {
+            ShownSide::New(attribute) => Ok(of(NEW, &attribute.name)),
+            ShownSide::Old(attribute) if attribute.in_old => Ok(of(OLD, &attribute.name)),
+            ShownSide::Old(attribute) => {
                 let fill = self.fill(attribute)?;
                 let none = ScalarValue::try_new_null(&fill.data_type())?;
                 when(self.absent(OLD)?, lit(none)).otherwise(lit(fill))

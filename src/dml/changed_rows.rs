@@ -21,13 +21,13 @@ pub(super) const REMOVED: u8 = 2;
 /// The rows of a statement, batch by batch.
 #[derive(Debug, Default)]
 pub(super) struct ChangedRows {
-    last: Option<Last>,
+    last: Option<LastRow>,
     /// The coordinates of a cell whose predecessor has not been seen to be removed.
     awaited: Option<String>,
 }
 
 #[derive(Debug)]
-struct Last {
+struct LastRow {
     coordinates: Vec<ArrayRef>,
     kind: u8,
 }
@@ -73,7 +73,7 @@ impl ChangedRows {
         }
         if let Some(last) = rows.checked_sub(1) {
             let coordinates = coordinates.iter().map(|column| column.slice(last, 1));
-            self.last = Some(Last {
+            self.last = Some(LastRow {
                 coordinates: coordinates.collect(),
                 kind: kinds.value(last),
             });

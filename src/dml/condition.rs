@@ -70,7 +70,7 @@ pub(super) fn selected(
         return Ok(StatementSelection::Rows);
     };
     let snapshot = &source.plan().spec.table.snapshot;
-    let stored = Stored {
+    let stored = StoredCondition {
         snapshot,
         writers: cell_writers(snapshot, types, NullPolicy::Refused)?,
     };
@@ -111,12 +111,12 @@ enum RangeComplement {
 }
 
 /// What is known of stored fields.
-struct Stored<'a> {
+struct StoredCondition<'a> {
     snapshot: &'a Snapshot,
     writers: Vec<CellWriter>,
 }
 
-impl Stored<'_> {
+impl StoredCondition<'_> {
     /// For each dimension with ranges, the condition that the coordinate lies outside them.
     fn outside(&self, region: &Subarray) -> RangeComplement {
         if region.is_empty() {

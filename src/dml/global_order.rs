@@ -30,12 +30,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tiledb_engine::Error;
 use tiledb_engine::write::insert::{COPIES, sliced_bytes};
 
+use super::RowsPlan;
 use super::again::{can_be_read_twice, streams};
 use super::node::{Step, StepExec};
 use super::stretches::merged;
 use crate::error::to_datafusion_error;
-
-type Plan = Arc<dyn ExecutionPlan>;
 
 /// Partitions are sorted side by side if each of the sorts can have so much memory.
 const LEAST_SORT_BYTES: usize = 512 << 20;
@@ -100,7 +99,7 @@ impl GlobalOrder {
 
     async fn ordered(
         self: Arc<Self>,
-        input: Plan,
+        input: RowsPlan,
         context: Arc<TaskContext>,
         metrics: ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
@@ -145,7 +144,7 @@ impl GlobalOrder {
 
     fn sorted(
         &self,
-        input: Plan,
+        input: RowsPlan,
         context: Arc<TaskContext>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
@@ -175,7 +174,7 @@ impl GlobalOrder {
             Some(foreseen) => foreseen.seeing(&input, &context)?,
             None => input,
         };
-        let input: Plan = match is_alone && partitions > 1 {
+        let input: RowsPlan = match is_alone && partitions > 1 {
             true => Arc::new(CoalescePartitionsExec::new(input)),
             false => input,
         };
@@ -218,7 +217,7 @@ struct Foreseen {
 
 impl Foreseen {
     /// A plan that gives the rows of `input`, and has each batch counted as it passes.
-    fn seeing(self: &Arc<Self>, input: &Plan, context: &Arc<TaskContext>) -> Result<Plan> {
+    fn seeing(self: &Arc<Self>, input: &RowsPlan, context: &Arc<TaskContext>) -> Result<RowsPlan> {
         let parts = 0..input.output_partitioning().partition_count();
         let parts = parts.map(|partition| -> Result<SendableRecordBatchStream> {
             let foreseen = Arc::clone(self);
@@ -365,7 +364,7 @@ pub(super) fn bytes(batch: &RecordBatch) -> usize {
 impl Step for GlobalOrder {
     const NAME: &'static str = "TileDbOrderExec";
 
-    fn properties(&self, input: &Plan) -> PlanProperties {
+    fn properties(&self, input: &RowsPlan) -> PlanProperties {
         let orders = [self.order.clone()];
         PlanProperties::new(
             EquivalenceProperties::new_with_orderings(input.schema(), orders),
@@ -389,7 +388,7 @@ impl Step for GlobalOrder {
 
     fn execute(
         self: &Arc<Self>,
-        input: &Plan,
+        input: &RowsPlan,
         _partition: usize,
         context: Arc<TaskContext>,
         metrics: &ExecutionPlanMetricsSet,

@@ -39,3 +39,10 @@ pub(crate) use plan::{
 };
 pub(crate) use write::{BYTES_WRITTEN, ROWS_WRITTEN};
 pub(crate) use write_exec::TileDbWriteExec;
+
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+
+/// A plan whose rows a statement writes.
+type RowsPlan = Arc<dyn ExecutionPlan>;

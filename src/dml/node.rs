@@ -16,7 +16,7 @@ use datafusion::physical_plan::execution_plan::{
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-type Plan = Arc<dyn ExecutionPlan>;
+use super::RowsPlan;
 
 /// One step of a statement that changes an array. Everything happens when it is executed, so explaining a statement changes
 /// nothing.
@@ -25,7 +25,7 @@ pub trait Step: fmt::Debug + Send + Sync + 'static {
     const NAME: &'static str;
 
     /// The properties of the node above `input`.
-    fn properties(&self, input: &Plan) -> PlanProperties;
+    fn properties(&self, input: &RowsPlan) -> PlanProperties;
 
     /// What EXPLAIN shows behind the name.
     fn describe(&self) -> String;
@@ -51,7 +51,7 @@ pub trait Step: fmt::Debug + Send + Sync + 'static {
     /// The partition does not exist, or the input cannot be executed.
     fn execute(
         self: &Arc<Self>,
-        input: &Plan,
+        input: &RowsPlan,
         partition: usize,
         context: Arc<TaskContext>,
         metrics: &ExecutionPlanMetricsSet,
@@ -61,7 +61,7 @@ pub trait Step: fmt::Debug + Send + Sync + 'static {
 /// The plan node of a step.
 #[derive(Debug)]
 pub struct StepExec<S> {
-    input: Plan,
+    input: RowsPlan,
     step: Arc<S>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -75,11 +75,11 @@ impl<S> StepExec<S> {
 }
 
 impl<S: Step> StepExec<S> {
-    pub(super) fn new(input: Plan, step: S) -> Self {
+    pub(super) fn new(input: RowsPlan, step: S) -> Self {
         Self::of(input, Arc::new(step))
     }
 
-    fn of(input: Plan, step: Arc<S>) -> Self {
+    fn of(input: RowsPlan, step: Arc<S>) -> Self {
         Self {
             properties: Arc::new(step.properties(&input)),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -126,7 +126,7 @@ impl<S: Step> ExecutionPlan for StepExec<S> {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Plan> {
+    fn children(&self) -> Vec<&RowsPlan> {
         vec![&self.input]
     }
 
@@ -159,9 +159,9 @@ impl<S: Step> ExecutionPlan for StepExec<S> {
 
     fn replace_children(
         self: Arc<Self>,
-        children: Vec<Plan>,
+        children: Vec<RowsPlan>,
         _options: ReplaceChildrenOptions,
-    ) -> Result<Plan> {
+    ) -> Result<RowsPlan> {
         let [input] = children.as_slice() else {
             return internal_err!("{} has one child, not {}", S::NAME, children.len());
         };
@@ -171,7 +171,7 @@ impl<S: Step> ExecutionPlan for StepExec<S> {
         )))
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+    fn with_new_children(self: Arc<Self>, children: Vec<RowsPlan>) -> Result<RowsPlan> {
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         self.replace_children(children, options)
     }

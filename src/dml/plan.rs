@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::Result;
-use datafusion::physical_plan::ExecutionPlan;
 use tiledb_engine::Error;
 use tiledb_engine::arrow::{InvalidUtf8, NullPolicy};
 use tiledb_engine::write::delete::no_cell;
 
+use super::RowsPlan;
 use super::change::{Change, ChangeStatement, selected_box};
 use super::condition::{StatementSelection, selected};
 use super::expand_exec::{Expand, TileDbChangesExec};
@@ -22,14 +22,12 @@ const NO_SINGLE_ROWS: &str = "the array allows duplicates, so a row cannot be to
      that a stored condition describes can be removed or changed: comparisons of dimensions and of attributes without NULL with \
      constants; leave out the rest of WHERE, or rewrite the array";
 
-type Plan = Arc<dyn ExecutionPlan>;
-
 /// Rows that were read take new values at the coordinates they have: the columns of `input` are those of the array.
 pub(crate) fn write_rows_again(
     to: &Destination,
-    input: Plan,
+    input: RowsPlan,
     statement: ChangeStatement,
-) -> Result<Plan> {
+) -> Result<RowsPlan> {
     check_lossless(to, statement)?;
     let mut change = to.change(&input);
     change.in_place = true;
@@ -51,18 +49,18 @@ pub(crate) fn write_rows_again(
 /// whether its coordinates were taken.
 pub(crate) fn write_changes(
     to: &Destination,
-    input: Plan,
+    input: RowsPlan,
     statement: ChangeStatement,
-) -> Result<Plan> {
+) -> Result<RowsPlan> {
     changes(to, input, true, statement)
 }
 
 fn changes(
     to: &Destination,
-    input: Plan,
+    input: RowsPlan,
     writes: bool,
     statement: ChangeStatement,
-) -> Result<Plan> {
+) -> Result<RowsPlan> {
     check_lossless(to, statement)?;
     let to = stored_only(to);
     if to.array_schema().is_dense() {
@@ -90,7 +88,7 @@ fn changes(
 }
 
 /// The rows of `input` are removed by their coordinates, which are its columns.
-pub(crate) fn delete_plan(to: &Destination, input: Plan) -> Result<Plan> {
+pub(crate) fn delete_plan(to: &Destination, input: RowsPlan) -> Result<RowsPlan> {
     match selection(to, &input)? {
         StatementSelection::Nothing => Ok(nothing(to, input)),
         StatementSelection::Stored(survivors) if !to.array_schema().is_dense() => {
@@ -104,16 +102,16 @@ pub(crate) fn delete_plan(to: &Destination, input: Plan) -> Result<Plan> {
 }
 
 /// A plan that changes nothing, because `input` has no rows.
-fn nothing(to: &Destination, input: Plan) -> Plan {
+fn nothing(to: &Destination, input: RowsPlan) -> RowsPlan {
     remove(to, input, Removed::Nothing, Vec::new())
 }
 
 /// All fragments are removed; the rows of `input` are counted.
-pub(crate) fn truncate_plan(to: &Destination, input: Plan) -> Plan {
+pub(crate) fn truncate_plan(to: &Destination, input: RowsPlan) -> RowsPlan {
     remove(to, input, Removed::Fragments, Vec::new())
 }
 
-fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan>) -> Plan {
+fn remove(to: &Destination, input: RowsPlan, removed: Removed, doomed: Vec<DoomedNan>) -> RowsPlan {
     let change = Arc::new(Change {
         doomed,
         ..to.change(&input)
@@ -132,7 +130,7 @@ fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan
 }
 
 /// Describes the rows of `input`.
-fn selection(to: &Destination, input: &Plan) -> Result<StatementSelection> {
+fn selection(to: &Destination, input: &RowsPlan) -> Result<StatementSelection> {
     selected(input, &to.table.options).map_err(to_datafusion_error)
 }
 
@@ -156,7 +154,7 @@ fn refused<T>(to: &Destination, statement: ChangeStatement, why: &str) -> Result
 
 /// The rows of `input` take the place of all that is there. Those of a dense array must be all cells of a box that holds
 /// what is there, because no cell of it can be removed.
-pub(crate) fn overwrite_plan(to: &Destination, input: Plan) -> Result<Plan> {
+pub(crate) fn overwrite_plan(to: &Destination, input: RowsPlan) -> Result<RowsPlan> {
     let nothing_survives = no_cell(to.array_schema()).map_err(to_datafusion_error)?;
     let change = Change {
         replaced: Some(nothing_survives),

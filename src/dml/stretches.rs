@@ -46,7 +46,7 @@ pub(super) fn merged(
     let Some(number) = number_column(schema, order) else {
         return merge.row_by_row(parts);
     };
-    let parts = parts.into_iter().map(|rows| Part {
+    let parts = parts.into_iter().map(|rows| StretchPart {
         rows: spawn_buffered(rows, AHEAD),
         number,
         next: None,
@@ -80,14 +80,14 @@ struct Stretches {
     schema: SchemaRef,
     order: LexOrdering,
     context: Arc<TaskContext>,
-    parts: Vec<Part>,
+    parts: Vec<StretchPart>,
     /// The stretches so far, and their rows.
     stretches: usize,
     rows: usize,
 }
 
 /// A sorted partition.
-struct Part {
+struct StretchPart {
     rows: SendableRecordBatchStream,
     /// The column of its numbers.
     number: usize,
@@ -159,7 +159,7 @@ impl Stretches {
     }
 }
 
-impl Part {
+impl StretchPart {
     /// Makes sure that the next rows are there, unless there are no others.
     async fn read_ahead(&mut self) -> Result<()> {
         while self.next.is_none() {

@@ -95,7 +95,7 @@ pub(super) struct Statement {
 }
 
 /// Complete fragments that are not visible yet.
-struct Staged {
+struct StagedRows {
     rows: u64,
     fragments: Vec<StagedFragment>,
     /// Boxes that were filled with what the array showed.
@@ -181,7 +181,7 @@ impl Statement {
     async fn check(
         &self,
         snapshot: &Snapshot,
-        staged: &Staged,
+        staged: &StagedRows,
         announced: Option<&ChangeAnnouncement>,
     ) -> OwnResult<()> {
         let clock = &self.target.clock;
@@ -297,7 +297,7 @@ impl Statement {
         opened: WriteTarget,
         replacing: Option<&DeleteFile>,
         mut rows: SendableRecordBatchStream,
-    ) -> Result<Staged> {
+    ) -> Result<StagedRows> {
         // The time of an insert is not before that of its first row. A sort puts it out when it has seen all rows.
         let mut next = rows.next().await.transpose()?;
         let so_far = Arc::clone(&opened.written);
@@ -400,12 +400,12 @@ impl Insert {
         }
     }
 
-    async fn finish(self) -> OwnResult<Staged> {
+    async fn finish(self) -> OwnResult<StagedRows> {
         match self {
             Self::Sparse(insert, _) => {
                 let rows = insert.rows();
                 let staged = insert.finish().await?;
-                Ok(Staged {
+                Ok(StagedRows {
                     rows,
                     fragments: staged.into_iter().collect(),
                     filled: Vec::new(),
@@ -414,7 +414,7 @@ impl Insert {
             Self::Dense(insert) => {
                 let rows = insert.rows();
                 let (fragments, filled) = insert.finish().await?;
-                Ok(Staged {
+                Ok(StagedRows {
                     rows,
                     fragments,
                     filled,

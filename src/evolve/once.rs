@@ -56,19 +56,19 @@ pub(super) trait ChangeFunction: Sized + Send + Sync + 'static {
 
 /// A function as DataFusion knows it.
 pub(super) fn function<F: ChangeFunction>() -> TableFunction {
-    let function: Arc<dyn TableFunctionImpl> = Arc::new(Function::<F>(PhantomData));
+    let function: Arc<dyn TableFunctionImpl> = Arc::new(ChangeCall::<F>(PhantomData));
     TableFunction::new(F::NAME.to_owned(), function)
 }
 
-struct Function<F>(PhantomData<F>);
+struct ChangeCall<F>(PhantomData<F>);
 
-impl<F: ChangeFunction> fmt::Debug for Function<F> {
+impl<F: ChangeFunction> fmt::Debug for ChangeCall<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(F::NAME)
     }
 }
 
-impl<F: ChangeFunction> TableFunctionImpl for Function<F> {
+impl<F: ChangeFunction> TableFunctionImpl for ChangeCall<F> {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         Ok(Arc::new(ChangeTable {
             call: F::parse(args.exprs()).map_err(to_datafusion_error)?,

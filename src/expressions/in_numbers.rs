@@ -34,12 +34,12 @@ pub(super) fn in_numbers(
 struct InNumbers {
     column: usize,
     negated: bool,
-    values: Values,
+    values: NumberList,
 }
 
 /// A set of values by their bits.
 #[derive(Debug)]
-struct Values {
+struct NumberList {
     all: HashSet<u64>,
     /// The bit of each value is set; its number is that of the highest bits of the product.
     bits: Vec<u64>,
@@ -80,7 +80,7 @@ impl InNumbers {
         Ok(Some(Self {
             column: column.index(),
             negated: list.negated(),
-            values: Values::new(bits.all()),
+            values: NumberList::new(bits.all()),
         }))
     }
 }
@@ -114,7 +114,7 @@ impl Bits {
     }
 }
 
-impl Values {
+impl NumberList {
     fn new(all: HashSet<u64>) -> Self {
         let wanted = all.len().saturating_mul(BITS_PER_VALUE).max(1);
         let log = wanted.ilog2().saturating_add(1).clamp(LEAST_LOG, MOST_LOG);

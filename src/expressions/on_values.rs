@@ -42,12 +42,12 @@ struct OnValues {
     alone: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     /// The values that came last, and the answers for them if these are known.
-    last: Mutex<Option<(ArrayRef, Option<Arc<Answers>>)>>,
+    last: Mutex<Option<(ArrayRef, Option<Arc<ValueAnswers>>)>>,
 }
 
 /// The answers for the values of a dictionary, and for NULL.
 #[derive(Debug)]
-struct Answers {
+struct ValueAnswers {
     /// Whether the condition holds for each value.
     hold: Vec<bool>,
     /// For each value, whether the answer is other than NULL; `None` if all answers are.
@@ -83,7 +83,7 @@ impl OnValues {
 
     /// The answers for the values of a dictionary; `None` if the values are many and come for the first time, or if the condition
     /// fails on a value, which perhaps no row has.
-    fn answers_for_values(&self, dictionary: &dyn AnyDictionaryArray) -> Option<Arc<Answers>> {
+    fn answers_for_values(&self, dictionary: &dyn AnyDictionaryArray) -> Option<Arc<ValueAnswers>> {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let values = dictionary.values();
         let came_before = match last().as_ref() {
@@ -110,7 +110,7 @@ impl OnValues {
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![make_array(each)]).ok()?;
         let found = self.alone.evaluate(&batch).ok()?;
         let found = found.into_array(batch.num_rows()).ok()?;
-        let answers = Arc::new(Answers::new(found.as_boolean_opt()?.iter().collect())?);
+        let answers = Arc::new(ValueAnswers::new(found.as_boolean_opt()?.iter().collect())?);
         *last() = Some((Arc::clone(values), Some(Arc::clone(&answers))));
         Some(answers)
     }
@@ -129,7 +129,7 @@ fn has_one_answer(expr: &Arc<dyn PhysicalExpr>) -> bool {
         || expr.is::<CastExpr>()
 }
 
-impl Answers {
+impl ValueAnswers {
     /// The answers for all values, and behind them that for NULL, which is there.
     fn new(mut answers: Vec<Option<bool>>) -> Option<Self> {
         let of_null = answers.pop()?;

@@ -36,7 +36,7 @@ pub struct Split {
 
 /// Splits a conjunction over the table's columns. `dimensions` are all dimensions of the array, in order.
 pub fn split(predicate: &Arc<dyn PhysicalExpr>, dimensions: &[DimensionColumn]) -> Split {
-    let analysis = Analysis { dimensions };
+    let analysis = RangeAnalysis { dimensions };
     let conjuncts = operands(predicate, Operator::And);
     let sets: Vec<Set> = conjuncts
         .iter()
@@ -75,11 +75,11 @@ impl Truth {
     }
 }
 
-struct Analysis<'a> {
+struct RangeAnalysis<'a> {
     dimensions: &'a [DimensionColumn],
 }
 
-impl Analysis<'_> {
+impl RangeAnalysis<'_> {
     fn ndim(&self) -> usize {
         self.dimensions.len()
     }

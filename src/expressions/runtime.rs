@@ -144,7 +144,7 @@ impl PushedFilters {
             predicate: predicate.cloned(),
             filters: self.clone(),
             dimensions,
-            state: Mutex::new(State {
+            state: Mutex::new(ConditionState {
                 tracking: DynamicFilterTracking::classify(&everything),
                 seen: false,
                 current: None,
@@ -171,11 +171,11 @@ struct LiveFilters {
     predicate: Option<Expr>,
     filters: PushedFilters,
     dimensions: Vec<DimensionColumn>,
-    state: Mutex<State>,
+    state: Mutex<ConditionState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ConditionState {
     tracking: DynamicFilterTracking,
     seen: bool,
     current: Option<Arc<RuntimeCondition>>,

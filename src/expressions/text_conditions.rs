@@ -27,14 +27,14 @@ pub(crate) struct Text {
 
 /// `None` if a condition is not on the text of one column, or may fail.
 pub(crate) fn of_condition(expr: &Expr, schema: &Schema) -> Option<Text> {
-    Analysis { schema }.condition(expr, 0)
+    TextAnalysis { schema }.condition(expr, 0)
 }
 
-struct Analysis<'a> {
+struct TextAnalysis<'a> {
     schema: &'a Schema,
 }
 
-impl Analysis<'_> {
+impl TextAnalysis<'_> {
     fn condition(&self, expr: &Expr, depth: usize) -> Option<Text> {
         let texts = |parts: Vec<&Expr>| {
             let texts = parts.into_iter();

@@ -56,7 +56,7 @@ impl Describe for Members {
 }
 
 /// A member, its path, and its problem.
-struct Found {
+struct FoundMember {
     path: String,
     member: Member,
     problem: Option<Error>,
@@ -94,7 +94,7 @@ async fn rows(target: &Target, look: bool) -> Result<Rows> {
     let mut found: Vec<_> = members
         .iter()
         .zip(missing)
-        .map(|((path, _, member), missing)| Found {
+        .map(|((path, _, member), missing)| FoundMember {
             path: path.clone(),
             member: (*member).clone(),
             problem: missing.or_else(|| problems.remove(path)),

@@ -81,7 +81,7 @@ impl Describe for Fields {
 }
 
 /// A row.
-struct Field {
+struct SchemaField {
     name: String,
     role: &'static str,
     datatype: Datatype,
@@ -110,7 +110,7 @@ fn fields(
     schema: &ArraySchema,
     enumerations: &Enumerations,
     types: &TypeOptions,
-) -> Result<Vec<Field>> {
+) -> Result<Vec<SchemaField>> {
     let names = column_names(schema)?;
     let (dimension_names, attribute_names) = names
         .split_at_checked(schema.dimensions.len())
@@ -131,7 +131,7 @@ fn of_dimension(
     dimension: &Dimension,
     name: &str,
     types: &TypeOptions,
-) -> Field {
+) -> SchemaField {
     let datatype = dimension.datatype;
     let show = |low: &[u8], high: &[u8]| (value::cell(datatype, low), value::cell(datatype, high));
     let current = schema
@@ -143,7 +143,7 @@ fn of_dimension(
         steps.unwrap_or_else(|| value::cell(datatype, extent))
     });
     let column = ColumnType::of_dimension(dimension, types).ok();
-    Field {
+    SchemaField {
         name: name.to_owned(),
         role: "dimension",
         datatype,
@@ -168,7 +168,7 @@ fn of_attribute(
     name: &str,
     enumerations: &Enumerations,
     types: &TypeOptions,
-) -> Field {
+) -> SchemaField {
     let enumeration = attribute.enumeration.as_ref();
     let enumeration = enumeration.and_then(|name| enumerations.get(name)?.as_ref().ok());
     let (column, problem) = match attribute_type(attribute, enumerations, types) {
@@ -182,7 +182,7 @@ fn of_attribute(
         }
     };
     let filled = !attribute.nullable || attribute.fill_valid;
-    Field {
+    SchemaField {
         name: name.to_owned(),
         role: "attribute",
         datatype: attribute.datatype,
@@ -202,9 +202,9 @@ fn of_attribute(
     }
 }
 
-fn of_label(label: &DimensionLabel, dimensions: &[String]) -> Field {
+fn of_label(label: &DimensionLabel, dimensions: &[String]) -> SchemaField {
     let dimension = usize::try_from(label.dimension).ok();
-    Field {
+    SchemaField {
         name: label.name.clone(),
         role: "label",
         datatype: label.datatype,
@@ -228,14 +228,14 @@ fn of_label(label: &DimensionLabel, dimensions: &[String]) -> Field {
     }
 }
 
-fn rows(fields: &[Field]) -> Result<Rows> {
+fn rows(fields: &[SchemaField]) -> Result<Rows> {
     let all = || fields.iter();
-    let text = |of: fn(&Field) -> Option<&String>| columns::opt_text(all().map(of));
-    let cell_val_num = |field: &Field| match field.cell_val_num {
+    let text = |of: fn(&SchemaField) -> Option<&String>| columns::opt_text(all().map(of));
+    let cell_val_num = |field: &SchemaField| match field.cell_val_num {
         CellValNum::Fixed(count) => Some(count),
         CellValNum::Var => None,
     };
-    let order = |field: &Field| match field.order {
+    let order = |field: &SchemaField| match field.order {
         DataOrder::Unordered => None,
         DataOrder::Increasing => Some("increasing"),
         DataOrder::Decreasing => Some("decreasing"),

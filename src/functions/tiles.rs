@@ -97,7 +97,7 @@ fn of_fragments(
     stream::unfold((fragments, storage, request), |mut state| async move {
         let fragment = state.0.pop_front()?;
         let name = fragment.name.name.clone();
-        let tiles = FragmentTiles::load(fragment, &state.1, Arc::clone(&state.2)).await;
+        let tiles = TileRows::load(fragment, &state.1, Arc::clone(&state.2)).await;
         let batches = match tiles {
             Ok(tiles) => stream::iter(tiles).map(Ok).left_stream(),
             Err(e) => stream::once(async { Err(e.with("fragment", name)) }).right_stream(),
@@ -109,7 +109,7 @@ fn of_fragments(
 }
 
 /// A field of a fragment, for which there are rows.
-struct Field {
+struct TileField {
     name: String,
     field: FragmentField,
     role: &'static str,
@@ -117,10 +117,10 @@ struct Field {
 }
 
 /// The loaded metadata of a fragment, and the next tile to describe.
-struct FragmentTiles {
+struct TileRows {
     fragment: Arc<Fragment>,
     request: Arc<Request>,
-    fields: Vec<Field>,
+    fields: Vec<TileField>,
     dense: Option<DenseTiles>,
     mbrs: Option<Arc<Mbrs>>,
     /// The files of each field; empty if not selected.
@@ -130,7 +130,7 @@ struct FragmentTiles {
     next: u64,
 }
 
-impl FragmentTiles {
+impl TileRows {
     async fn load(
         fragment: Arc<Fragment>,
         storage: &Storage,
@@ -261,7 +261,7 @@ impl FragmentTiles {
     }
 }
 
-impl Iterator for FragmentTiles {
+impl Iterator for TileRows {
     type Item = Result<Rows>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -288,7 +288,7 @@ fn sum(sum: Sum) -> String {
 }
 
 /// The fields of a fragment that have tiles and satisfy the request's condition.
-fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<Field>> {
+fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<TileField>> {
     let schema = &fragment.schema;
     let mut names = column_names(schema)?.into_iter();
     let dimension_names: Vec<_> = names.by_ref().take(schema.dimensions.len()).collect();
@@ -296,7 +296,7 @@ fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<Field>> {
     // Dense fragments store no coordinates.
     if !fragment.footer.dense {
         let dimensions = schema.dimensions.iter().zip(dimension_names).enumerate();
-        fields.extend(dimensions.map(|(i, (dimension, name))| Field {
+        fields.extend(dimensions.map(|(i, (dimension, name))| TileField {
             name,
             field: FragmentField::Dimension(i),
             role: "dimension",
@@ -304,7 +304,7 @@ fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<Field>> {
         }));
     }
     let attributes = schema.attributes.iter().zip(names).enumerate();
-    fields.extend(attributes.map(|(i, (attribute, name))| Field {
+    fields.extend(attributes.map(|(i, (attribute, name))| TileField {
         name,
         field: FragmentField::Attribute(i),
         role: "attribute",
@@ -320,7 +320,7 @@ fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<Field>> {
 /// The fields that satisfy the request's condition; empty if it has none.
 fn selected(
     fragment: &str,
-    fields: &[Field],
+    fields: &[TileField],
     request: &Request,
 ) -> datafusion::error::Result<Vec<bool>> {
     let Some(filter) = &request.filter else {

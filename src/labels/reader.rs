@@ -38,11 +38,11 @@ pub(super) struct LabelReader {
 }
 
 /// The kept chunks with their numbers, least recently used first.
-type Chunks = VecDeque<(u64, Arc<Chunk>)>;
+type Chunks = VecDeque<(u64, Arc<LabelChunk>)>;
 
 /// The labels of neighbouring indexes.
 #[derive(Debug)]
-struct Chunk {
+struct LabelChunk {
     /// The indexes as ascending ranges, each with the number of indexes before it.
     ranges: Vec<(KeyRange, u64)>,
     values: ArrayRef,
@@ -156,7 +156,7 @@ impl LabelReader {
     }
 
     /// A kept chunk, which becomes the most recently used.
-    fn kept(&self, number: u64) -> Option<Arc<Chunk>> {
+    fn kept(&self, number: u64) -> Option<Arc<LabelChunk>> {
         let mut chunks = self.locked();
         let kept = chunks.iter().position(|(kept, _)| *kept == number)?;
         let kept = chunks.remove(kept)?;
@@ -169,7 +169,7 @@ impl LabelReader {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn load(&self, number: u64, memory: &Arc<dyn MemoryBudget>) -> Result<Chunk> {
+    async fn load(&self, number: u64, memory: &Arc<dyn MemoryBudget>) -> Result<LabelChunk> {
         let cells = self.chunk_cells();
         let first = self.domain().0.saturating_add(number.saturating_mul(cells));
         let (lo, hi) = self.label.array.written.unwrap_or((1, 0));
@@ -202,7 +202,7 @@ impl LabelReader {
                 values.len()
             )));
         }
-        Ok(Chunk {
+        Ok(LabelChunk {
             ranges,
             _grant: memory.reserve(values.get_array_memory_size())?,
             values,
@@ -210,7 +210,7 @@ impl LabelReader {
     }
 }
 
-impl Chunk {
+impl LabelChunk {
     /// The labels at keys in this chunk.
     fn at(&self, keys: &[(u64, usize, u64)]) -> Result<ArrayRef> {
         let mut indexes = Vec::with_capacity(keys.len());

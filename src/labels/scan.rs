@@ -108,7 +108,7 @@ pub(super) async fn indexes(
         None => DimRanges::none(),
     };
     let unwritten = candidates.intersect(&written.complement());
-    let mut found = Found::default();
+    let mut found = FoundLabels::default();
     if !unwritten.is_empty() && holds_for_fill(label, predicate.as_ref())? {
         found.ranges.extend_from_slice(unwritten.key_ranges());
     }
@@ -154,12 +154,12 @@ fn holds_for_fill(label: &LabelScan, predicate: &ExprPredicate) -> Result<bool> 
 
 /// The indexes found so far, with neighbours joined into ranges.
 #[derive(Default)]
-struct Found {
+struct FoundLabels {
     ranges: Vec<KeyRange>,
     grants: Vec<Grant>,
 }
 
-impl Found {
+impl FoundLabels {
     fn push(&mut self, key: u64, memory: &Arc<dyn MemoryBudget>) -> Result<()> {
         if let Some(last) = self.ranges.last_mut()
             && last.hi.checked_add(1) == Some(key)

@@ -15,9 +15,8 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 
+use crate::optimizer::Plan;
 use crate::scan::source::TileDbSource;
-
-type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan with another input.
 pub(super) fn with_child(plan: &Plan, child: Plan) -> Result<Plan> {

@@ -73,7 +73,7 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
         let column = expr.downcast_ref::<Column>();
         let values = column.and_then(|column| enumeration_of(first.input(), column.index()));
         if let Some(values) = values.filter(all_differ) {
-            *expr = Arc::new(Codes {
+            *expr = Arc::new(EnumerationCodes {
                 of: Arc::clone(expr),
                 values: Arc::clone(&values),
             });
@@ -106,7 +106,7 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
         let name = grouped.schema().field(i).name().clone();
         let column = Arc::new(Column::new(&name, i)) as Arc<dyn PhysicalExpr>;
         let column = match enumerations.get(i).cloned().flatten() {
-            Some(values) => Arc::new(Values {
+            Some(values) => Arc::new(EnumerationValues {
                 of: column,
                 values,
                 field: Arc::clone(field),
@@ -188,17 +188,17 @@ fn all_differ(values: &ArrayRef) -> bool {
 
 /// Whether an expression gives codes of an enumeration.
 pub(super) fn is_code(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    expr.is::<Codes>()
+    expr.is::<EnumerationCodes>()
 }
 
 /// Converts the values of a column to their codes in an enumeration.
 #[derive(Debug)]
-struct Codes {
+struct EnumerationCodes {
     of: Arc<dyn PhysicalExpr>,
     values: ArrayRef,
 }
 
-impl Codes {
+impl EnumerationCodes {
     /// The codes of a dictionary with other values, or with the same values in another order.
     fn translated(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let dictionary = array.as_any_dictionary();
@@ -245,7 +245,7 @@ fn used_values(array: &ArrayRef) -> Vec<bool> {
     used
 }
 
-impl PhysicalExpr for Codes {
+impl PhysicalExpr for EnumerationCodes {
     fn return_field(&self, input: &Schema) -> Result<FieldRef> {
         let field = self.of.return_field(input)?;
         let DataType::Dictionary(codes, _) = field.data_type() else {
@@ -295,21 +295,21 @@ impl PhysicalExpr for Codes {
     }
 }
 
-impl fmt::Display for Codes {
+impl fmt::Display for EnumerationCodes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "codes({})", self.of)
     }
 }
 
-impl PartialEq for Codes {
+impl PartialEq for EnumerationCodes {
     fn eq(&self, other: &Self) -> bool {
         self.of.eq(&other.of) && self.values.as_ref() == other.values.as_ref()
     }
 }
 
-impl Eq for Codes {}
+impl Eq for EnumerationCodes {}
 
-impl Hash for Codes {
+impl Hash for EnumerationCodes {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.of.hash(state);
     }
@@ -317,14 +317,14 @@ impl Hash for Codes {
 
 /// Converts codes of an enumeration to values.
 #[derive(Debug)]
-struct Values {
+struct EnumerationValues {
     of: Arc<dyn PhysicalExpr>,
     values: ArrayRef,
     /// The field of the column before it was converted to codes.
     field: FieldRef,
 }
 
-impl PhysicalExpr for Values {
+impl PhysicalExpr for EnumerationValues {
     fn return_field(&self, _input: &Schema) -> Result<FieldRef> {
         Ok(Arc::clone(&self.field))
     }
@@ -369,13 +369,13 @@ impl PhysicalExpr for Values {
     }
 }
 
-impl fmt::Display for Values {
+impl fmt::Display for EnumerationValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "values({})", self.of)
     }
 }
 
-impl PartialEq for Values {
+impl PartialEq for EnumerationValues {
     fn eq(&self, other: &Self) -> bool {
         self.of.eq(&other.of)
             && self.values.as_ref() == other.values.as_ref()
@@ -383,9 +383,9 @@ impl PartialEq for Values {
     }
 }
 
-impl Eq for Values {}
+impl Eq for EnumerationValues {}
 
-impl Hash for Values {
+impl Hash for EnumerationValues {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.of.hash(state);
         self.field.hash(state);
@@ -413,7 +413,7 @@ mod tests {
         let keys = Int8Array::from(keys.to_vec());
         let column = DictionaryArray::<Int8Type>::try_new(keys, text(values))?;
         let batch = RecordBatch::try_from_iter([("e", Arc::new(column) as ArrayRef)])?;
-        let codes = Codes {
+        let codes = EnumerationCodes {
             of: Arc::new(Column::new("e", 0)),
             values: text(&["m", "a", "z"]),
         };

@@ -271,10 +271,10 @@ fn compare_with(
 
 /// The totals of the partitions of one plan that have ended.
 #[derive(Debug, Default)]
-pub(crate) struct Totals(Mutex<Parts>);
+pub(crate) struct Totals(Mutex<ClaimedParts>);
 
 #[derive(Debug, Default)]
-struct Parts {
+struct ClaimedParts {
     begun: HashSet<usize>,
     ended: HashMap<usize, PartTotals>,
     /// Whether a partition was opened twice, so that totals may mix two runs.

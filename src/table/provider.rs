@@ -37,7 +37,7 @@ pub struct TileDbTable {
     storage: Storage,
     options: TableOptions,
     labels: Labels,
-    last: Arc<Mutex<Last>>,
+    last: Arc<Mutex<LastOpened>>,
     /// Whether the columns are known to be others by now.
     outdated: Arc<AtomicBool>,
     /// Whether a statement named the table and has not read or changed the array since.
@@ -56,7 +56,7 @@ pub struct TileDbTable {
 
 /// What is already known about the array.
 #[derive(Debug, Clone)]
-enum Last {
+enum LastOpened {
     /// Its columns, if it has not been scanned yet.
     Columns(Arc<Columns>),
     /// What the last query saw, so that the next one reads only what has changed.
@@ -94,7 +94,7 @@ impl TileDbTable {
     ) -> tiledb_engine::Result<Self> {
         let snapshot = Snapshot::open(&storage, options.window()?).await?;
         let shown = Arc::new(ShownArray::new(snapshot, &options)?);
-        let last = Last::Seen(Arc::clone(&shown));
+        let last = LastOpened::Seen(Arc::clone(&shown));
         Ok(Self::new(storage, options, &shown, last))
     }
 
@@ -105,7 +105,7 @@ impl TileDbTable {
         snapshot: &Snapshot,
     ) -> tiledb_engine::Result<Self> {
         let shown = Arc::new(ShownArray::new(snapshot.clone(), &options)?);
-        let last = Last::Fixed(Arc::clone(&shown));
+        let last = LastOpened::Fixed(Arc::clone(&shown));
         Ok(Self::new(storage, options, &shown, last))
     }
 
@@ -118,11 +118,11 @@ impl TileDbTable {
             return Self::open_storage(storage, options).await;
         };
         let shown = ShownArray::new(columns.without_fragments().clone(), &options)?;
-        let last = Last::Columns(Arc::new(columns));
+        let last = LastOpened::Columns(Arc::new(columns));
         Ok(Self::new(storage, options, &shown, last))
     }
 
-    fn new(storage: Storage, options: TableOptions, shown: &ShownArray, last: Last) -> Self {
+    fn new(storage: Storage, options: TableOptions, shown: &ShownArray, last: LastOpened) -> Self {
         let table = &shown.table;
         let fields = table.schema.fields().iter().zip(table.types.iter());
         for (field, ty) in fields {
@@ -195,8 +195,8 @@ impl TileDbTable {
     /// The array as it was last seen, perhaps without its fragments.
     pub(crate) fn last_seen(&self) -> Snapshot {
         match &*self.last() {
-            Last::Seen(shown) | Last::Fixed(shown) => shown.table.snapshot.clone(),
-            Last::Columns(columns) => columns.without_fragments().clone(),
+            LastOpened::Seen(shown) | LastOpened::Fixed(shown) => shown.table.snapshot.clone(),
+            LastOpened::Columns(columns) => columns.without_fragments().clone(),
         }
     }
 
@@ -209,7 +209,7 @@ impl TileDbTable {
 
     /// Whether it shows the array as it is, and not as it was.
     pub(crate) fn shows_present(&self) -> bool {
-        !matches!(*self.last(), Last::Fixed(_)) && self.options.timestamp_end.is_none()
+        !matches!(*self.last(), LastOpened::Fixed(_)) && self.options.timestamp_end.is_none()
     }
 
     /// Makes the next statement that names the table open it again, because the columns are others by now. Plans that hold this
@@ -235,7 +235,7 @@ impl TileDbTable {
 
     /// Whether the array's columns have changed. If the array can't be read, the next use of the table reports why.
     async fn has_other_columns(&self) -> bool {
-        if matches!(*self.last(), Last::Fixed(_)) {
+        if matches!(*self.last(), LastOpened::Fixed(_)) {
             return false;
         }
         let now = Self::open_columns(self.storage.clone(), self.options.clone()).await;
@@ -269,14 +269,14 @@ impl TileDbTable {
         let window = self.options.window()?;
         let open = async {
             match &last {
-                Last::Columns(columns) => columns.open(&self.storage, window).await,
-                Last::Seen(shown) | Last::Fixed(shown) => {
+                LastOpened::Columns(columns) => columns.open(&self.storage, window).await,
+                LastOpened::Seen(shown) | LastOpened::Fixed(shown) => {
                     shown.table.snapshot.reopen(&self.storage, window).await
                 }
             }
         };
         let (snapshot, whole) = match (&last, &self.moment) {
-            (Last::Fixed(shown), _) => return Ok(Arc::clone(shown)),
+            (LastOpened::Fixed(shown), _) => return Ok(Arc::clone(shown)),
             (_, None) => (open.await?, true),
             (_, Some(moment)) => {
                 let identity: TableIdentity = Arc::clone(&self.last) as _;
@@ -285,7 +285,7 @@ impl TileDbTable {
             }
         };
         let known = match &last {
-            Last::Seen(last) => last.at(&snapshot),
+            LastOpened::Seen(last) => last.at(&snapshot),
             _ => None,
         };
         let shown = match known {
@@ -294,8 +294,8 @@ impl TileDbTable {
         };
         let shown = Arc::new(shown);
         let mut last = self.last();
-        if whole && !matches!(*last, Last::Fixed(_)) {
-            *last = Last::Seen(Arc::clone(&shown));
+        if whole && !matches!(*last, LastOpened::Fixed(_)) {
+            *last = LastOpened::Seen(Arc::clone(&shown));
         }
         drop(last);
         if shown.labels.schema() != self.labels.schema() {
@@ -309,7 +309,7 @@ impl TileDbTable {
         Ok(shown)
     }
 
-    fn last(&self) -> MutexGuard<'_, Last> {
+    fn last(&self) -> MutexGuard<'_, LastOpened> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -319,7 +319,7 @@ impl TileDbTable {
     /// The table shows something that no statement can change.
     pub(crate) async fn destination(&self, statement: &str) -> tiledb_engine::Result<Destination> {
         let located = |e: tiledb_engine::Error| e.with("array", self.storage.uri());
-        if matches!(*self.last(), Last::Fixed(_)) {
+        if matches!(*self.last(), LastOpened::Fixed(_)) {
             let why =
                 format!("{statement} on a table that shows the past: a snapshot of the array");
             return Err(located(tiledb_engine::Error::unsupported(why)));

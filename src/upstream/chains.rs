@@ -52,8 +52,8 @@ impl ExprPlanner for ChainPlanner {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         let chain = match expr.op {
-            BinaryOperator::Or => Chain::Or,
-            BinaryOperator::And => Chain::And,
+            BinaryOperator::Or => OperatorChain::Or,
+            BinaryOperator::And => OperatorChain::And,
             _ => return Ok(PlannerResult::Original(expr)),
         };
         if !chain.ends_block(&expr.left) {
@@ -67,19 +67,19 @@ impl ExprPlanner for ChainPlanner {
 /// All filters as one condition, which is no deep tree however many they are; `None` if there are none.
 pub(crate) fn all_of(filters: Vec<Expr>) -> Option<Expr> {
     match filters.len() > BLOCK {
-        true => Some(Chain::And.tree(filters)),
+        true => Some(OperatorChain::And.tree(filters)),
         false => utils::conjunction(filters),
     }
 }
 
 /// The operator of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chain {
+enum OperatorChain {
     Or,
     And,
 }
 
-impl Chain {
+impl OperatorChain {
     fn operator(self) -> Operator {
         match self {
             Self::Or => Operator::Or,
@@ -340,8 +340,8 @@ mod tests {
             match ChainPlanner.plan_binary_op(raw, &schema()).unwrap() {
                 PlannerResult::Planned(expr) => expr,
                 PlannerResult::Original(RawBinaryExpr { op, left, right }) => match op {
-                    BinaryOperator::Or => Chain::Or.join(left, right),
-                    _ => Chain::And.join(left, right),
+                    BinaryOperator::Or => OperatorChain::Or.join(left, right),
+                    _ => OperatorChain::And.join(left, right),
                 },
             }
         })
@@ -355,7 +355,7 @@ mod tests {
     }
 
     /// The terms of a chain from left to right, those of lists as comparisons.
-    fn terms(chain: Chain, expr: &Expr, into: &mut Vec<Expr>) {
+    fn terms(chain: OperatorChain, expr: &Expr, into: &mut Vec<Expr>) {
         if let Some((left, right)) = chain.sides(expr) {
             terms(chain, left, into);
             terms(chain, right, into);
@@ -370,7 +370,7 @@ mod tests {
         }
     }
 
-    fn check(op: &BinaryOperator, chain: Chain, all: &[Expr], lists: bool) {
+    fn check(op: &BinaryOperator, chain: OperatorChain, all: &[Expr], lists: bool) {
         let whole = planned(op, all);
         let mut found = Vec::new();
         terms(chain, &whole, &mut found);
@@ -386,23 +386,23 @@ mod tests {
             let of = |term: &dyn Fn(i64) -> Expr| (0..n).map(term).collect::<Vec<_>>();
             let long = n >= 64;
             let equal = of(&|i| col("a").eq(lit(i)));
-            check(&BinaryOperator::Or, Chain::Or, &equal, long);
+            check(&BinaryOperator::Or, OperatorChain::Or, &equal, long);
             let unequal = of(&|i| col("a").not_eq(lit(i)));
-            check(&BinaryOperator::And, Chain::And, &unequal, long);
-            check(&BinaryOperator::And, Chain::And, &equal, false);
+            check(&BinaryOperator::And, OperatorChain::And, &unequal, long);
+            check(&BinaryOperator::And, OperatorChain::And, &equal, false);
             let less = of(&|i| col("a").lt(lit(i)));
-            check(&BinaryOperator::Or, Chain::Or, &less, false);
+            check(&BinaryOperator::Or, OperatorChain::Or, &less, false);
             let floats = of(&|i| col("f").eq(lit(i)));
-            check(&BinaryOperator::Or, Chain::Or, &floats, false);
+            check(&BinaryOperator::Or, OperatorChain::Or, &floats, false);
             let mixed = of(&|i| match i % 2 {
                 0 => col("a").eq(lit(i)),
                 _ => col("a").eq(lit(i.to_string())),
             });
-            check(&BinaryOperator::Or, Chain::Or, &mixed, false);
+            check(&BinaryOperator::Or, OperatorChain::Or, &mixed, false);
             let columns = of(&|i| col(if i % 3 == 0 { "a" } else { "b" }).eq(lit(i)));
-            check(&BinaryOperator::Or, Chain::Or, &columns, false);
+            check(&BinaryOperator::Or, OperatorChain::Or, &columns, false);
             let pairs = of(&|i| col("a").eq(lit(i)).and(col("b").eq(lit(i))));
-            check(&BinaryOperator::Or, Chain::Or, &pairs, false);
+            check(&BinaryOperator::Or, OperatorChain::Or, &pairs, false);
         }
     }
 
@@ -413,7 +413,7 @@ mod tests {
             _ => col("a").eq(lit(i)),
         });
         let all = all.collect::<Vec<_>>();
-        check(&BinaryOperator::Or, Chain::Or, &all, false);
+        check(&BinaryOperator::Or, OperatorChain::Or, &all, false);
     }
 
     /// The types of columns that are cast from text, and of those that are cast from numbers.

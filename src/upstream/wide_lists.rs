@@ -59,23 +59,25 @@ pub(crate) async fn plan(state: &SessionState, mut statement: Statement) -> Resu
 }
 
 /// The outermost query of a statement, and what becomes of its rows.
-fn query_of(statement: &mut Statement) -> Option<(&mut Query, Rows)> {
+fn query_of(statement: &mut Statement) -> Option<(&mut Query, WideRows)> {
     let statement = match statement {
         Statement::Explain(explained) => return query_of(&mut explained.statement),
         Statement::Statement(statement) => statement.as_mut(),
         _ => return None,
     };
     match statement {
-        SqlStatement::Query(query) => Some((query, Rows::Shown)),
-        SqlStatement::Insert(Insert { source, .. }) => Some((source.as_deref_mut()?, Rows::Kept)),
-        SqlStatement::CreateTable(table) => Some((table.query.as_deref_mut()?, Rows::Kept)),
+        SqlStatement::Query(query) => Some((query, WideRows::Shown)),
+        SqlStatement::Insert(Insert { source, .. }) => {
+            Some((source.as_deref_mut()?, WideRows::Kept))
+        }
+        SqlStatement::CreateTable(table) => Some((table.query.as_deref_mut()?, WideRows::Kept)),
         _ => None,
     }
 }
 
 /// What becomes of the rows of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rows {
+enum WideRows {
     /// They are the statement's.
     Shown,
     /// They go into a table, whose columns the planner compares with those of the query.
@@ -83,7 +85,7 @@ enum Rows {
 }
 
 /// The outermost query of a statement, if it selects columns as they are, all of a table or a list of many.
-fn wide_query(statement: &mut Statement) -> Option<(&mut Query, Rows)> {
+fn wide_query(statement: &mut Statement) -> Option<(&mut Query, WideRows)> {
     let (query, rows) = query_of(statement)?;
     let SetExpr::Select(select) = query.body.as_ref() else {
         return None;
@@ -140,7 +142,7 @@ fn is_column(expr: &SqlExpr) -> bool {
 
 /// Makes the query distinct on the mark, which stands for `*` where nothing else refers to the columns of the list. Its order
 /// then has to begin with the mark.
-fn mark(query: &mut Query, rows: Rows) {
+fn mark(query: &mut Query, rows: WideRows) {
     let mark = SqlExpr::value(Value::SingleQuotedString(MARK.to_owned()));
     let order = query.order_by.as_mut().map(|by| &mut by.kind);
     let mut by = match order {
@@ -153,7 +155,7 @@ fn mark(query: &mut Query, rows: Rows) {
         select.distinct = Some(SqlDistinct::On(vec![mark.clone()]));
         if let [SelectItem::Wildcard(options)] = select.projection.as_slice()
             && *options == WildcardAdditionalOptions::default()
-            && rows == Rows::Shown
+            && rows == WideRows::Shown
             && !by_number
         {
             select.projection = vec![SelectItem::UnnamedExpr(mark.clone())];

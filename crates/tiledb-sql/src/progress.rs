@@ -48,7 +48,7 @@ pub struct Watch {
 
 /// How far a statement has come.
 #[derive(Default)]
-struct State {
+struct BarState {
     scans: Option<Progress>,
     writing: Option<Writing>,
     maintenance: Option<Maintenance>,
@@ -66,14 +66,14 @@ impl Watch {
     }
 
     /// How far the statement has come.
-    fn state(&self) -> State {
+    fn state(&self) -> BarState {
         let plans = self.plans();
         let parts = plans.iter().filter_map(progress_of);
         let scans = parts.reduce(|a, b| Progress {
             done: a.done.saturating_add(b.done),
             all: a.all.saturating_add(b.all),
         });
-        State {
+        BarState {
             scans,
             writing: plans.iter().find_map(writing_of),
             maintenance: self.maintenance.latest(),
@@ -243,7 +243,7 @@ impl TermLike for Narrow {
     }
 }
 
-fn draw(bar: &ProgressBar, state: &State, elapsed: Duration) {
+fn draw(bar: &ProgressBar, state: &BarState, elapsed: Duration) {
     let Line { share, text } = state.line(elapsed);
     let line = match share {
         Some((done, all)) => {
@@ -276,7 +276,7 @@ impl Line {
     }
 }
 
-impl State {
+impl BarState {
     fn line(&self, elapsed: Duration) -> Line {
         let so_far = seconds(elapsed);
         if let Some(maintenance) = &self.maintenance {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     fn line(scans: Option<(u64, u64)>, writing: Writing) -> (Option<(u64, u64)>, String) {
-        let state = State {
+        let state = BarState {
             scans: scans.map(|(done, all)| Progress { done, all }),
             writing: Some(writing),
             maintenance: None,

@@ -34,19 +34,19 @@ pub(super) struct ColumnProfile {
     pub(super) name: String,
     /// The bytes of its values.
     pub(super) bytes: u64,
-    ends: Option<Ends>,
-    values: Option<Values>,
+    ends: Option<ColumnEnds>,
+    values: Option<ProfiledValues>,
 }
 
 /// The least and the greatest value of a column.
-struct Ends {
+struct ColumnEnds {
     least: MinAccumulator,
     greatest: MaxAccumulator,
 }
 
 /// The different values of a column of text, as long as they are few.
 #[derive(Debug, Default)]
-struct Values {
+struct ProfiledValues {
     found: HashSet<Box<str>>,
     bytes: usize,
     too_many: bool,
@@ -63,7 +63,7 @@ impl Profile {
             let ranged = data_type.is_numeric() || data_type.is_temporal();
             let dimension = builder.dimensions().any(|dimension| dimension == name);
             let ends = match ranged && dimension {
-                true => Some(Ends {
+                true => Some(ColumnEnds {
                     least: MinAccumulator::try_new(data_type)?,
                     greatest: MaxAccumulator::try_new(data_type)?,
                 }),
@@ -73,7 +73,8 @@ impl Profile {
                 name: name.clone(),
                 bytes: 0,
                 ends,
-                values: (dimension || builder.may_be_enumerated(name)).then(Values::default),
+                values: (dimension || builder.may_be_enumerated(name))
+                    .then(ProfiledValues::default),
             })
         });
         Ok(Self {
@@ -155,7 +156,7 @@ impl ColumnProfile {
     }
 }
 
-impl Ends {
+impl ColumnEnds {
     fn add(&mut self, values: &ArrayRef) -> Result<()> {
         let values = std::slice::from_ref(values);
         self.least.update_batch(values)?;
@@ -168,13 +169,13 @@ impl Ends {
     }
 }
 
-impl fmt::Debug for Ends {
+impl fmt::Debug for ColumnEnds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ends")
+        f.write_str("ColumnEnds")
     }
 }
 
-impl Values {
+impl ProfiledValues {
     fn add(&mut self, values: &ArrayRef) {
         if self.too_many {
             return;

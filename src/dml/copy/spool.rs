@@ -52,7 +52,7 @@ pub(super) async fn spool(
         let memory = MemoryConsumer::new(name).with_can_spill(true);
         let rows_read = MetricBuilder::new(metrics).counter(ROWS_READ, partition);
         let metrics = SpillMetrics::new(metrics, partition);
-        let kept = Kept {
+        let kept = SpooledRows {
             disk: SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema)),
             memory: memory.register(context.memory_pool()),
             most_bytes,
@@ -76,7 +76,7 @@ pub(super) async fn spool(
 }
 
 /// Rows of one partition.
-struct Kept {
+struct SpooledRows {
     disk: SpillManager,
     memory: MemoryReservation,
     /// Rows go to disk when they would take more than this.
@@ -88,9 +88,9 @@ struct Kept {
 
 async fn keep(
     mut rows: SendableRecordBatchStream,
-    mut kept: Kept,
+    mut kept: SpooledRows,
     mut profile: Profile,
-) -> Result<(Kept, Profile)> {
+) -> Result<(SpooledRows, Profile)> {
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         kept.rows_read.add(batch.num_rows());
@@ -101,7 +101,7 @@ async fn keep(
     Ok((kept, profile))
 }
 
-impl Kept {
+impl SpooledRows {
     fn add(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());

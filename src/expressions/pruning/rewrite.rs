@@ -28,17 +28,17 @@ use crate::expressions::shape::Shape;
 
 /// A condition that holds wherever `expr` does, of parts that bounds can decide.
 pub(super) fn matching(expr: &Expr, schema: &Schema) -> Expr {
-    Rewrite { schema }.rows(expr, Wanted::True, 0)
+    PruningRewrite { schema }.rows(expr, WantedProof::True, 0)
 }
 
 /// A condition that holds wherever `expr` is false or NULL, of parts that bounds can decide.
 pub(super) fn failing(expr: &Expr, schema: &Schema) -> Expr {
-    Rewrite { schema }.rows(expr, Wanted::NotTrue, 0)
+    PruningRewrite { schema }.rows(expr, WantedProof::NotTrue, 0)
 }
 
 /// The value of a condition for which rows are sought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum WantedProof {
     /// The condition is true.
     True,
     /// The condition is false.
@@ -49,7 +49,7 @@ enum Wanted {
     NotFalse,
 }
 
-impl Wanted {
+impl WantedProof {
     /// The same rows, by the value of the negated condition.
     fn negated(self) -> Self {
         match self {
@@ -70,17 +70,17 @@ impl Wanted {
     }
 }
 
-struct Rewrite<'a> {
+struct PruningRewrite<'a> {
     schema: &'a Schema,
 }
 
-impl Rewrite<'_> {
-    fn rows(&self, expr: &Expr, wanted: Wanted, depth: usize) -> Expr {
+impl PruningRewrite<'_> {
+    fn rows(&self, expr: &Expr, wanted: WantedProof, depth: usize) -> Expr {
         let understood = self.understood(expr, wanted, depth);
         understood.unwrap_or_else(|| lit(true))
     }
 
-    fn understood(&self, expr: &Expr, wanted: Wanted, depth: usize) -> Option<Expr> {
+    fn understood(&self, expr: &Expr, wanted: WantedProof, depth: usize) -> Option<Expr> {
         match Shape::of(expr, depth)? {
             Shape::Constant(value) => constant(value, wanted),
             Shape::Not(arg) => self.understood(arg, wanted.negated(), depth + 1),
@@ -93,7 +93,7 @@ impl Rewrite<'_> {
     }
 
     /// A condition that is not composed of others.
-    fn single(&self, expr: &Expr, wanted: Wanted) -> Option<Expr> {
+    fn single(&self, expr: &Expr, wanted: WantedProof) -> Option<Expr> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return self.comparison(binary, *binary.op(), wanted);
         }
@@ -122,7 +122,13 @@ impl Rewrite<'_> {
 
     /// AND and OR, whose operands form a balanced tree, however many they are: the rows that satisfy all of them, or
     /// any.
-    fn chain(&self, parts: Vec<&Expr>, all: bool, wanted: Wanted, depth: usize) -> Option<Expr> {
+    fn chain(
+        &self,
+        parts: Vec<&Expr>,
+        all: bool,
+        wanted: WantedProof,
+        depth: usize,
+    ) -> Option<Expr> {
         let rows = parts.into_iter().map(|e| self.rows(e, wanted, depth + 1));
         if all {
             let rows = rows.filter(|e| !is_true(e)).collect();
@@ -134,14 +140,14 @@ impl Rewrite<'_> {
     }
 
     /// A CASE of conditions, as partitioned joins create it.
-    fn one_of(&self, results: Vec<&Expr>, wanted: Wanted, depth: usize) -> Option<Expr> {
-        let results = results.into_iter().filter(|_| wanted == Wanted::True);
+    fn one_of(&self, results: Vec<&Expr>, wanted: WantedProof, depth: usize) -> Option<Expr> {
+        let results = results.into_iter().filter(|_| wanted == WantedProof::True);
         let any = results.map(|result| self.understood(result, wanted, depth + 1));
         let any = any.collect::<Option<Vec<_>>>()?;
         (!any.is_empty()).then(|| balanced(any, Operator::Or))
     }
 
-    fn comparison(&self, binary: &BinaryExpr, op: Operator, wanted: Wanted) -> Option<Expr> {
+    fn comparison(&self, binary: &BinaryExpr, op: Operator, wanted: WantedProof) -> Option<Expr> {
         let (operand, literal) = match (
             binary.left().downcast_ref::<Literal>(),
             binary.right().downcast_ref::<Literal>(),
@@ -182,7 +188,7 @@ impl Rewrite<'_> {
         })
     }
 
-    fn in_list(&self, list: &InListExpr, wanted: Wanted) -> Option<Expr> {
+    fn in_list(&self, list: &InListExpr, wanted: WantedProof) -> Option<Expr> {
         self.keeps_order(list.expr()).then_some(())?;
         let mut items = Vec::with_capacity(list.list().len());
         let mut with_null = false;
@@ -214,7 +220,7 @@ impl Rewrite<'_> {
         Some(self.or_null(Arc::new(holds.ok()?), list.expr(), wanted))
     }
 
-    fn like(&self, like: &LikeExpr, wanted: Wanted) -> Option<Expr> {
+    fn like(&self, like: &LikeExpr, wanted: WantedProof) -> Option<Expr> {
         let pattern = like.pattern().downcast_ref::<Literal>()?;
         if like.case_insensitive() || pattern.value().is_null() {
             return None;
@@ -227,7 +233,7 @@ impl Rewrite<'_> {
     }
 
     /// A condition on an operand, or that the operand is NULL if such rows are sought.
-    fn or_null(&self, holds: Expr, operand: &Expr, wanted: Wanted) -> Expr {
+    fn or_null(&self, holds: Expr, operand: &Expr, wanted: WantedProof) -> Expr {
         if !wanted.with_null() || !operand.nullable(self.schema).unwrap_or(true) {
             return holds;
         }
@@ -259,7 +265,7 @@ fn other_zero(item: &Expr) -> Option<Expr> {
     }
 }
 
-fn constant(value: &ScalarValue, wanted: Wanted) -> Option<Expr> {
+fn constant(value: &ScalarValue, wanted: WantedProof) -> Option<Expr> {
     match value {
         ScalarValue::Boolean(Some(value)) => Some(lit(*value == wanted.positive())),
         value if value.is_null() => Some(lit(wanted.with_null())),

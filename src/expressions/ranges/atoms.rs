@@ -14,9 +14,9 @@ use datafusion::scalar::ScalarValue;
 use tiledb_engine::geometry::subarray::{BytesRange, DimRanges};
 
 use super::view::{Value, View};
-use super::{Analysis, Set, Truth};
+use super::{RangeAnalysis, Set, Truth};
 
-impl Analysis<'_> {
+impl RangeAnalysis<'_> {
     /// The cells where `expr`, which is not an AND, OR or NOT, has the value `truth`.
     pub(super) fn atom(&self, expr: &Arc<dyn PhysicalExpr>, truth: Truth) -> Option<Set> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
@@ -186,11 +186,11 @@ fn text(scalar: &ScalarValue) -> Option<&str> {
 #[derive(Debug, PartialEq, Eq)]
 struct Pattern {
     prefix: String,
-    rest: Rest,
+    rest: AtomRest,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Rest {
+enum AtomRest {
     /// The end of the string.
     Nothing,
     /// Any characters.
@@ -208,13 +208,13 @@ impl Pattern {
                 '%' if chars.all(|c| c == '%') => {
                     return Self {
                         prefix,
-                        rest: Rest::Anything,
+                        rest: AtomRest::Anything,
                     };
                 }
                 '%' | '_' => {
                     return Self {
                         prefix,
-                        rest: Rest::Unknown,
+                        rest: AtomRest::Unknown,
                     };
                 }
                 // A backslash at the end is an ordinary character.
@@ -224,18 +224,18 @@ impl Pattern {
         }
         Self {
             prefix,
-            rest: Rest::Nothing,
+            rest: AtomRest::Nothing,
         }
     }
 
     fn exact(&self) -> bool {
-        self.rest != Rest::Unknown
+        self.rest != AtomRest::Unknown
     }
 
     fn ranges(&self) -> DimRanges {
         let range = match self.rest {
-            Rest::Nothing => BytesRange::point(self.prefix.as_bytes()),
-            Rest::Anything | Rest::Unknown => BytesRange::prefix(self.prefix.as_bytes()),
+            AtomRest::Nothing => BytesRange::point(self.prefix.as_bytes()),
+            AtomRest::Anything | AtomRest::Unknown => BytesRange::prefix(self.prefix.as_bytes()),
         };
         DimRanges::from_bytes(vec![range])
     }
@@ -248,18 +248,18 @@ mod tests {
     #[test]
     fn patterns_are_prefixes_where_they_can_be() {
         let cases = [
-            ("", "", Rest::Nothing),
-            ("abc", "abc", Rest::Nothing),
-            ("ab%", "ab", Rest::Anything),
-            ("ab%%", "ab", Rest::Anything),
-            ("%", "", Rest::Anything),
-            ("a_", "a", Rest::Unknown),
-            ("a%b", "a", Rest::Unknown),
-            (r"a\%b%", "a%b", Rest::Anything),
-            (r"a\_", "a_", Rest::Nothing),
-            (r"a\\%", r"a\", Rest::Anything),
-            (r"a\b", "ab", Rest::Nothing),
-            (r"a\", r"a\", Rest::Nothing),
+            ("", "", AtomRest::Nothing),
+            ("abc", "abc", AtomRest::Nothing),
+            ("ab%", "ab", AtomRest::Anything),
+            ("ab%%", "ab", AtomRest::Anything),
+            ("%", "", AtomRest::Anything),
+            ("a_", "a", AtomRest::Unknown),
+            ("a%b", "a", AtomRest::Unknown),
+            (r"a\%b%", "a%b", AtomRest::Anything),
+            (r"a\_", "a_", AtomRest::Nothing),
+            (r"a\\%", r"a\", AtomRest::Anything),
+            (r"a\b", "ab", AtomRest::Nothing),
+            (r"a\", r"a\", AtomRest::Nothing),
         ];
         for (pattern, prefix, rest) in cases {
             let expected = Pattern {

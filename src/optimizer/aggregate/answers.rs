@@ -21,13 +21,13 @@ use tiledb_engine::stats::trust::{Asked, SumAs};
 /// The aggregates, and the columns they are computed from.
 #[derive(Debug, Clone)]
 pub struct Answers {
-    aggregates: Vec<(Arc<AggregateFunctionExpr>, Recipe)>,
+    aggregates: Vec<(Arc<AggregateFunctionExpr>, AnswerRecipe)>,
     asked: Arc<Vec<Asked>>,
 }
 
 /// How the state of an aggregate is computed from summaries; numbers are indexes of the requested columns.
 #[derive(Debug, Clone, PartialEq)]
-enum Recipe {
+enum AnswerRecipe {
     CountRows,
     Count(usize),
     Min(usize),
@@ -96,7 +96,7 @@ impl Answers {
     }
 }
 
-impl Recipe {
+impl AnswerRecipe {
     fn merge(&self, summary: &Summary, accumulator: &mut dyn Accumulator) -> Result<()> {
         let column = |number: &usize| {
             let column = summary.columns.get(*number);
@@ -175,7 +175,7 @@ fn recipe(
     projections: &[Vec<Arc<dyn PhysicalExpr>>],
     plan: &ScanPlan,
     asked: &mut Vec<Asked>,
-) -> Result<Option<Recipe>> {
+) -> Result<Option<AnswerRecipe>> {
     let arguments = aggregate.expressions();
     let [argument] = arguments.as_slice() else {
         return Ok(None);
@@ -195,15 +195,15 @@ fn recipe(
     let recipe = match argument {
         Argument::Constant if function.is::<Count>() => {
             check_countable(plan)?;
-            Recipe::CountRows
+            AnswerRecipe::CountRows
         }
         Argument::Constant => return Ok(None),
         Argument::Column { column, .. } if function.is::<Count>() => {
             match plan.spec.table.schema.field(column).is_nullable() {
-                true => Recipe::Count(slot(asked, column, |_| {})),
+                true => AnswerRecipe::Count(slot(asked, column, |_| {})),
                 false => {
                     check_countable(plan)?;
-                    Recipe::CountRows
+                    AnswerRecipe::CountRows
                 }
             }
         }
@@ -212,8 +212,8 @@ fn recipe(
                 return Ok(None);
             }
             match function.is::<Min>() {
-                true => Recipe::Min(slot(asked, column, |asked| asked.min = true)),
-                false => Recipe::Max(slot(asked, column, |asked| asked.max = true)),
+                true => AnswerRecipe::Min(slot(asked, column, |asked| asked.min = true)),
+                false => AnswerRecipe::Max(slot(asked, column, |asked| asked.max = true)),
             }
         }
         Argument::Column { column, cast } => {
@@ -227,9 +227,9 @@ fn recipe(
                 _ => return Ok(None),
             };
             if function.is::<SumFunction>() && of == result {
-                Recipe::Sum(slot(asked, column, |asked| add(asked, sum)), of)
+                AnswerRecipe::Sum(slot(asked, column, |asked| add(asked, sum)), of)
             } else if function.is::<Avg>() && of == DataType::Float64 && result == of {
-                Recipe::Avg(slot(asked, column, |asked| add(asked, sum)))
+                AnswerRecipe::Avg(slot(asked, column, |asked| add(asked, sum)))
             } else {
                 return Ok(None);
             }

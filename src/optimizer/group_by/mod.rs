@@ -292,7 +292,7 @@ impl ExecutionPlan for TileDbGroupsExec {
     ) -> Result<SendableRecordBatchStream> {
         let consumer = MemoryConsumer::new(format!("{}[{partition}]", self.name()));
         let schema = self.schema();
-        let grouping = Grouping {
+        let grouping = RunGrouping {
             input: self
                 .partial
                 .input()
@@ -326,7 +326,7 @@ impl ExecutionPlan for TileDbGroupsExec {
 }
 
 /// The state of grouping the rows of a partition.
-struct Grouping {
+struct RunGrouping {
     input: SendableRecordBatchStream,
     table: GroupTable,
     reservation: MemoryReservation,
@@ -334,7 +334,7 @@ struct Grouping {
     runs: Count,
 }
 
-impl Grouping {
+impl RunGrouping {
     /// The next states. Their groups are distinct, but may have occurred in earlier states.
     async fn next_states(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(batch) = self.input.next().await {

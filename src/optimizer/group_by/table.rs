@@ -36,7 +36,7 @@ const LONG_RUN: usize = 24;
 /// The groups found so far, and their states.
 pub(super) struct GroupTable {
     keys: Keys,
-    functions: Vec<Function>,
+    functions: Vec<GroupFunction>,
     /// The schema of states.
     schema: SchemaRef,
     values: Box<dyn GroupValues>,
@@ -61,7 +61,7 @@ struct Keys {
 }
 
 /// An aggregate function.
-struct Function {
+struct GroupFunction {
     function: Arc<AggregateFunctionExpr>,
     arguments: Vec<Expr>,
     filter: Option<Expr>,
@@ -77,7 +77,7 @@ impl GroupTable {
         let keys = Keys::new(&by, &input, &schema)?;
         let functions = partial.aggr_expr().iter().zip(partial.filter_expr());
         let functions = functions.map(|(function, filter)| {
-            Ok(Function {
+            Ok(GroupFunction {
                 run_state: RunState::of(function, &input)?.filter(|_| filter.is_none()),
                 arguments: function.expressions(),
                 filter: filter.clone(),
@@ -213,7 +213,7 @@ impl Keys {
     }
 }
 
-impl Function {
+impl GroupFunction {
     fn add_runs(
         &mut self,
         batch: &RecordBatch,

@@ -19,9 +19,8 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use tiledb_engine::arrow::DATATYPE_KEY;
 
 use super::hiding::{Hidden, HidingExec};
+use crate::optimizer::Plan;
 use crate::optimizer::below::{rewritten_below, scan, scans_array};
-
-type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan whose scans of arrays have the bounds of columns, and in which nodes hide the wrong bounds of casts.
 ///

@@ -15,10 +15,9 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 
 use super::hiding::{Hidden, HidingExec};
+use crate::optimizer::Plan;
 use crate::optimizer::below::{scans_array, with_children};
 use crate::optimizer::plan_search::reads_array_and_has_node;
-
-type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan with nodes that stop filters where their columns are ambiguous.
 ///

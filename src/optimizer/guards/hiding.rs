@@ -18,8 +18,7 @@ use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use super::join_columns::JoinColumns;
-
-type Plan = Arc<dyn ExecutionPlan>;
+use crate::optimizer::Plan;
 
 /// What a [`HidingExec`] hides.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::ExecutionPlanProperties;
 
 use super::hiding::{Hidden, HidingExec};
 use super::join_columns::JoinColumns;
+use crate::optimizer::Plan;
 use crate::optimizer::below::scans_array;
-
-type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan in which no join over an array declares an order or a constant that its rows don't have.
 ///

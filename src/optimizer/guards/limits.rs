@@ -10,6 +10,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::hiding::HidingExec;
+use crate::optimizer::Plan;
 use crate::optimizer::below::{scans_array, with_child};
 
 /// The aggregate without its limit, if it would fail with it.
@@ -35,8 +36,6 @@ pub(crate) fn without_limit(
     }
     Ok(Some(Arc::new(aggregate.with_new_limit_options(None))))
 }
-
-type Plan = Arc<dyn ExecutionPlan>;
 
 /// Replaces a merge over a limit of several partitions by one over a limit of each partition.
 ///

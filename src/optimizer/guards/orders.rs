@@ -14,9 +14,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::asks_for_order;
 use super::hiding::{Hidden, HidingExec};
+use crate::optimizer::Plan;
 use crate::optimizer::below::{rewritten_below, scans_array, with_children};
-
-type Plan = Arc<dyn ExecutionPlan>;
 
 /// The node over sorted inputs, if one of them is not in the required order.
 ///

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 use super::rows::not_stored;
 use super::target::Meaning;
 use super::values::converted;
-use super::{Changed, Names, with_taken};
+use super::{Changed, ColumnNames, with_taken};
 use crate::dml::ChangeStatement;
 use crate::statements::written::is_default;
 
@@ -47,7 +47,7 @@ pub(super) fn merged(
     let pairs = LogicalPlanBuilder::from(pairs)
         .project(columns)?
         .filter(applies)?;
-    let names = Names::of(changed);
+    let names = ColumnNames::of(changed);
     let schema = changed.source.schema();
     check_assigned(changed, &merge.clauses)?;
     let fields = schema.fields().iter();

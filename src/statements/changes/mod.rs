@@ -203,7 +203,7 @@ fn putting(
 
 /// The names of the columns.
 #[derive(Debug)]
-struct Names {
+struct ColumnNames {
     /// The old coordinates.
     old: Vec<String>,
     /// The new row.
@@ -214,7 +214,7 @@ struct Names {
     taken: String,
 }
 
-impl Names {
+impl ColumnNames {
     fn of(changed: &Changed<'_>) -> Self {
         let numbered = |what: &str, count: usize| {
             let names = (0..count).map(|i| format!("__{what}_{i}"));
@@ -236,7 +236,11 @@ impl Names {
 }
 
 /// Adds a column that shows whether the array has a row at the new coordinates.
-fn with_taken(changed: &Changed<'_>, names: &Names, rows: LogicalPlan) -> Result<LogicalPlan> {
+fn with_taken(
+    changed: &Changed<'_>,
+    names: &ColumnNames,
+    rows: LogicalPlan,
+) -> Result<LogicalPlan> {
     let there = TableReference::bare("__there");
     let schema = changed.source.schema();
     let dimensions = (0..changed.dimensions()).collect::<Vec<_>>();

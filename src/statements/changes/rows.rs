@@ -14,7 +14,7 @@ use tiledb_engine::Error;
 
 use super::target::Meaning;
 use super::values::{converted, unwrapped, with_row};
-use super::{Changed, Names, with_taken};
+use super::{Changed, ColumnNames, with_taken};
 use crate::dml::ChangeStatement;
 use crate::error::to_datafusion_error;
 use crate::statements::written::is_default;
@@ -110,7 +110,7 @@ fn list_of(
 pub(super) fn deleted(changed: &Changed<'_>, selected: &LogicalPlan) -> Result<LogicalPlan> {
     let columns = selected.schema().columns();
     let dimensions = columns.into_iter().take(changed.dimensions());
-    let names = Names::of(changed);
+    let names = ColumnNames::of(changed);
     let old = dimensions.zip(&names.old);
     let old = old.map(|(column, name)| Expr::Column(column).alias(name));
     LogicalPlanBuilder::from(selected.clone())
@@ -166,7 +166,7 @@ pub(super) fn updated(
             Meaning::Update(ChangeStatement::Update),
         ));
     }
-    let names = Names::of(changed);
+    let names = ColumnNames::of(changed);
     let old = coordinates.into_iter().zip(&names.old);
     let old = old.map(|(coordinate, name)| coordinate.alias(name));
     let new = new.into_iter().zip(&names.new);

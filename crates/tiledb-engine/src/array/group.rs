@@ -193,7 +193,7 @@ fn replay(details: &[Arc<GroupDetails>]) -> BTreeMap<&str, &MemberEntry> {
 
 fn members(group: &Location, entries: BTreeMap<&str, &MemberEntry>) -> Vec<Member> {
     let given = |entry: &MemberEntry| entry.name.clone().filter(|name| !name.is_empty());
-    let mut names = Names {
+    let mut names = MemberNames {
         taken: entries.values().filter_map(|e| given(e)).collect(),
         numbers: HashMap::new(),
     };
@@ -211,13 +211,13 @@ fn members(group: &Location, entries: BTreeMap<&str, &MemberEntry>) -> Vec<Membe
 }
 
 /// The names of members.
-struct Names {
+struct MemberNames {
     taken: HashSet<String>,
     /// The last number that was tried for each last part of a URI.
     numbers: HashMap<String, u64>,
 }
 
-impl Names {
+impl MemberNames {
     /// The last part of a URI, with a number if another member has that name.
     fn free(&mut self, uri: &str) -> String {
         let last = match last_component(uri) {

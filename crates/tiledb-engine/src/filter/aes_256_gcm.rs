@@ -37,19 +37,19 @@ pub(super) fn decode(
     let data_parts = metadata.count_u32(PART_BYTES, "number of encrypted data parts")?;
     let mut input = input;
     for _ in 0..metadata_parts {
-        let part = Part::next(metadata, &mut input)?;
+        let part = SealedPart::next(metadata, &mut input)?;
         part.decrypt(key, restored.extend(part.cipher_text.len())?)?;
     }
     match target {
         Target::Growing(buffer) => {
             for _ in 0..data_parts {
-                let part = Part::next(metadata, &mut input)?;
+                let part = SealedPart::next(metadata, &mut input)?;
                 part.decrypt(key, buffer.extend(part.cipher_text.len())?)?;
             }
         }
         Target::Exact(mut out) => {
             for _ in 0..data_parts {
-                let part = Part::next(metadata, &mut input)?;
+                let part = SealedPart::next(metadata, &mut input)?;
                 part.decrypt(
                     key,
                     parts::take_front(&mut out, part.cipher_text.len(), NAME)?,
@@ -95,13 +95,13 @@ pub(super) fn encode(key: &EncryptionKey, chunk: Filtered<'_>) -> Result<Filtere
     })
 }
 
-struct Part<'a> {
+struct SealedPart<'a> {
     nonce: [u8; NONCE_BYTES],
     tag: [u8; TAG_BYTES],
     cipher_text: &'a [u8],
 }
 
-impl<'a> Part<'a> {
+impl<'a> SealedPart<'a> {
     fn next(metadata: &mut Cursor<'_>, input: &mut &'a [u8]) -> Result<Self> {
         let plain_bytes = metadata.u32("plain bytes of an encrypted part")?;
         let cipher_bytes = metadata.u32("cipher bytes of an encrypted part")?;

@@ -39,10 +39,10 @@ static CORE_DUMPS: CoreDumps = CoreDumps::new("/proc/self/coredump_filter");
 /// A file with the mask of what core dumps hold, which is empty while there are keys.
 struct CoreDumps {
     file: &'static str,
-    held: Mutex<Held>,
+    held: Mutex<HeldKey>,
 }
 
-struct Held {
+struct HeldKey {
     keys: usize,
     /// The mask before the first key; `None` if this system has no such file.
     before: Option<String>,
@@ -52,7 +52,7 @@ impl CoreDumps {
     const fn new(file: &'static str) -> Self {
         Self {
             file,
-            held: Mutex::new(Held {
+            held: Mutex::new(HeldKey {
                 keys: 0,
                 before: None,
             }),

@@ -128,7 +128,7 @@ fn encode_runs<'a>(
     strings: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
     out: &mut Vec<u8>,
 ) -> Vec<u8> {
-    let runs = || Runs(strings.clone().peekable());
+    let runs = || StringRuns(strings.clone().peekable());
     let longest_run = runs().map(|(_, run)| run).max().unwrap_or_default();
     let longest = strings.clone().map(<[u8]>::len).max().unwrap_or_default();
     let (run_width, length_width) = (width_of(longest_run), width_of(longest));
@@ -141,9 +141,9 @@ fn encode_runs<'a>(
 }
 
 /// Each string that differs from the one before, and how often it comes.
-struct Runs<'a, I: Iterator<Item = &'a [u8]>>(Peekable<I>);
+struct StringRuns<'a, I: Iterator<Item = &'a [u8]>>(Peekable<I>);
 
-impl<'a, I: Iterator<Item = &'a [u8]>> Iterator for Runs<'a, I> {
+impl<'a, I: Iterator<Item = &'a [u8]>> Iterator for StringRuns<'a, I> {
     type Item = (&'a [u8], usize);
 
     fn next(&mut self) -> Option<Self::Item> {

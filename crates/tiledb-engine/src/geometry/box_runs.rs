@@ -24,7 +24,7 @@ pub struct Run {
 
 /// A dimension that the runs step over, slowest first.
 #[derive(Debug, Clone, Copy)]
-struct Axis {
+struct RunAxis {
     /// The current step, and the number of steps.
     step: usize,
     steps: usize,
@@ -35,7 +35,7 @@ struct Axis {
 /// The runs of a box within a tile, in stored order.
 #[derive(Debug, Clone)]
 pub struct BoxRuns {
-    axes: Vec<Axis>,
+    axes: Vec<RunAxis>,
     next: Option<usize>,
     len: usize,
     remaining: usize,
@@ -70,7 +70,7 @@ impl BoxRuns {
         Self::build(&sides)
     }
 
-    fn build(sides: &[Side]) -> Result<Self> {
+    fn build(sides: &[BoxSide]) -> Result<Self> {
         let too_large = || Error::corrupt("a tile has more cells than this machine can address");
         let mut axes = Vec::with_capacity(sides.len());
         let (mut stride, mut start) = (1usize, 0usize);
@@ -87,7 +87,7 @@ impl BoxRuns {
                 whole = side.len == side.extent;
             } else if side.len > 1 {
                 runs = runs.checked_mul(side.len).ok_or_else(too_large)?;
-                axes.push(Axis {
+                axes.push(RunAxis {
                     step: 0,
                     steps: side.len,
                     stride,
@@ -167,20 +167,20 @@ pub fn box_runs(
 }
 
 /// One dimension of a box inside a tile.
-struct Side {
+struct BoxSide {
     offset: usize,
     len: usize,
     extent: usize,
 }
 
-fn side(extent: u64, tile_lo: u64, lo: u64, hi: u64) -> Result<Side> {
+fn side(extent: u64, tile_lo: u64, lo: u64, hi: u64) -> Result<BoxSide> {
     let offset = lo.checked_sub(tile_lo);
     let side = offset.filter(|_| hi - tile_lo < extent).ok_or_else(|| {
         Error::internal(format!(
             "a box [{lo}, {hi}] leaves its tile [{tile_lo}, +{extent})"
         ))
     })?;
-    Ok(Side {
+    Ok(BoxSide {
         offset: usize::try_from(side)?,
         // The difference is less than the extent, so adding one cannot overflow.
         len: usize::try_from(hi - lo + 1)?,

@@ -99,11 +99,11 @@ impl Curve {
 #[derive(Debug, Clone)]
 pub struct Hilbert {
     curve: Curve,
-    dims: Vec<Axis>,
+    dims: Vec<HilbertAxis>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Axis {
+enum HilbertAxis {
     /// The low end and the width of the domain.
     Numeric {
         datatype: Datatype,
@@ -116,15 +116,15 @@ enum Axis {
 impl Hilbert {
     /// For cells of an array with these dimensions.
     pub fn new(dimensions: &[Dimension]) -> Result<Self> {
-        let axis = |dimension: &Dimension| -> Result<Axis> {
+        let axis = |dimension: &Dimension| -> Result<HilbertAxis> {
             let datatype = dimension.datatype;
             let Some((lo, hi)) = dimension.domain.as_ref().filter(|_| key::has_key(datatype))
             else {
-                return Ok(Axis::Bytes);
+                return Ok(HilbertAxis::Bytes);
             };
             let lo = to_f64(datatype, key::key(datatype, lo)?);
             let hi = to_f64(datatype, key::key(datatype, hi)?);
-            Ok(Axis::Numeric {
+            Ok(HilbertAxis::Numeric {
                 datatype,
                 lo,
                 width: hi - lo,
@@ -157,17 +157,17 @@ impl Hilbert {
     pub fn tells_cells_apart(&self) -> bool {
         let buckets = self.curve.max_bucket() as f64;
         self.dims.iter().all(|axis| match axis {
-            Axis::Numeric {
+            HilbertAxis::Numeric {
                 datatype, width, ..
             } => !datatype.is_float() && *width <= buckets / 2.0,
-            Axis::Bytes => false,
+            HilbertAxis::Bytes => false,
         })
     }
 
-    fn bucket(&self, axis: Axis, coordinate: Coordinate<'_>) -> u64 {
+    fn bucket(&self, axis: HilbertAxis, coordinate: Coordinate<'_>) -> u64 {
         match (axis, coordinate) {
             (
-                Axis::Numeric {
+                HilbertAxis::Numeric {
                     datatype,
                     lo,
                     width,
@@ -175,7 +175,7 @@ impl Hilbert {
                 Coordinate::Key(key),
             ) => numeric_bucket(to_f64(datatype, key), lo, width, self.curve.max_bucket()),
             (_, Coordinate::Bytes(bytes)) => bytes_bucket(bytes, self.curve.bits),
-            (Axis::Bytes, Coordinate::Key(_)) => 0,
+            (HilbertAxis::Bytes, Coordinate::Key(_)) => 0,
         }
     }
 }

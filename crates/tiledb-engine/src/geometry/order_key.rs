@@ -35,12 +35,12 @@ pub enum KeyColumn {
 /// A part of a number, in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    source: Source,
+    source: KeySource,
     bits: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum KeySource {
     /// The place on the Hilbert curve.
     Hilbert,
     /// The distance from the `first` space tile in a dimension.
@@ -89,13 +89,13 @@ impl OrderKeys {
         let all = || 0..schema.dimensions.len();
         let mut parts = Vec::new();
         match order.hilbert() {
-            Some(_) => parts.push((Source::Hilbert, NUMBER_BITS)),
+            Some(_) => parts.push((KeySource::Hilbert, NUMBER_BITS)),
             None => {
                 let tiles = all().map(|dimension| {
                     let range = ranges.get(dimension).copied().flatten();
                     let (lo, hi) = range.unwrap_or((0, 0));
                     let [first, last] = [lo, hi].map(|key| order.tile_index(dimension, key));
-                    let source = Source::Tile { dimension, first };
+                    let source = KeySource::Tile { dimension, first };
                     (source, bits_of(last.saturating_sub(first)))
                 });
                 let tiles = tiles.filter(|(_, bits)| *bits > 0);
@@ -109,13 +109,13 @@ impl OrderKeys {
                 .and_then(Dimension::extent_steps)
                 .filter(|_| !hilbert);
             match (ranges.get(d).copied().flatten(), extent) {
-                (None, _) => (Source::InRange(d), None),
+                (None, _) => (KeySource::InRange(d), None),
                 (Some((lo, hi)), Some(extent)) if extent > 0 && extent <= hi - lo => {
                     let dimension = d;
-                    let source = Source::InTile { dimension, extent };
+                    let source = KeySource::InTile { dimension, extent };
                     (source, Some(bits_of(extent - 1)))
                 }
-                (Some((lo, hi)), _) => (Source::InRange(d), Some(bits_of(hi - lo))),
+                (Some((lo, hi)), _) => (KeySource::InRange(d), Some(bits_of(hi - lo))),
             }
         });
         let mut columns = pack(parts.into_iter().map(|(source, bits)| (source, Some(bits))));
@@ -154,7 +154,7 @@ impl OrderKeys {
         };
         for Part { source, bits } in parts {
             match *source {
-                Source::Hilbert => {
+                KeySource::Hilbert => {
                     let places = (0..cells).map(|cell| {
                         self.order.hilbert().map_or(0, |hilbert| {
                             let cell = (0..self.ranges.len()).map(|dim| at(dim, cell));
@@ -163,7 +163,7 @@ impl OrderKeys {
                     });
                     append(&mut numbers, *bits, places);
                 }
-                Source::Tile { dimension, first } => {
+                KeySource::Tile { dimension, first } => {
                     let mut last = None;
                     let indices = clamped(dimension).map(|key| {
                         let index = self.tile_index(dimension, key, &mut last);
@@ -171,7 +171,7 @@ impl OrderKeys {
                     });
                     append(&mut numbers, *bits, indices);
                 }
-                Source::InTile { dimension, extent } => {
+                KeySource::InTile { dimension, extent } => {
                     // Neighbours mostly lie in one tile, and a subtraction is faster than a division.
                     let mut tile_start = 0;
                     let domain = self.domains.get(dimension).copied().flatten();
@@ -185,7 +185,7 @@ impl OrderKeys {
                     });
                     append(&mut numbers, *bits, distances);
                 }
-                Source::InRange(dim) => {
+                KeySource::InRange(dim) => {
                     let range = self.ranges.get(dim).copied().flatten();
                     let (least, _) = range.unwrap_or((0, 0));
                     let distances = clamped(dim).map(|key| key.saturating_sub(least));
@@ -252,17 +252,20 @@ fn extend_in<T>(layout: Layout, items: impl DoubleEndedIterator<Item = T>, out: 
     }
 }
 
-fn pack(parts: impl Iterator<Item = (Source, Option<u32>)>) -> Vec<KeyColumn> {
+fn pack(parts: impl Iterator<Item = (KeySource, Option<u32>)>) -> Vec<KeyColumn> {
     let mut columns = Vec::new();
     append_packed(&mut columns, parts);
     columns
 }
 
 /// Appends parts, of which those without bits are strings.
-fn append_packed(columns: &mut Vec<KeyColumn>, parts: impl Iterator<Item = (Source, Option<u32>)>) {
+fn append_packed(
+    columns: &mut Vec<KeyColumn>,
+    parts: impl Iterator<Item = (KeySource, Option<u32>)>,
+) {
     for (source, bits) in parts {
         let Some(bits) = bits else {
-            if let Source::InRange(dim) = source {
+            if let KeySource::InRange(dim) = source {
                 columns.push(KeyColumn::Strings(dim));
             }
             continue;

@@ -33,7 +33,7 @@ const BYTES_IN_FLIGHT: u64 = 96 << 20;
 const UNITS_AHEAD_BY_PROMISE: usize = 2;
 
 impl ScanContext {
-    async fn read(self: &Arc<Self>, work: Work) -> Result<UnitBatches> {
+    async fn read(self: &Arc<Self>, work: StreamWork) -> Result<UnitBatches> {
         let (batches, grant) = match &self.plan.units {
             Units::Sparse(units) => {
                 let index = usize::try_from(work.unit)?;
@@ -121,7 +121,7 @@ struct UnitBatches {
 
 /// A unit to read, or a part of it.
 #[derive(Debug, Clone)]
-struct Work {
+struct StreamWork {
     unit: u64,
     /// The part of it that is read; `None` if all of it.
     part: Option<Part>,
@@ -129,7 +129,7 @@ struct Work {
     completes_unit: bool,
 }
 
-impl Work {
+impl StreamWork {
     fn whole(unit: u64) -> Self {
         Self {
             unit,
@@ -139,17 +139,17 @@ impl Work {
     }
 }
 
-struct Running {
+struct RunningUnit {
     context: Arc<ScanContext>,
     /// The queue of units; where units have an order of their own, it gives positions in it.
     units: UnitQueue,
     in_flight: FuturesOrdered<BoxFuture<'static, Result<UnitBatches>>>,
     /// What is in flight, in its order.
-    reading: VecDeque<Work>,
+    reading: VecDeque<StreamWork>,
     /// About how many bytes each unit in flight takes.
     bytes: VecDeque<u64>,
     /// What is to be read again, because it was in flight when memory ran out.
-    again: VecDeque<Work>,
+    again: VecDeque<StreamWork>,
     /// Units to keep in flight.
     width: usize,
     /// Whether `width` grows once the first rows have come.
@@ -168,7 +168,7 @@ pub fn read_units(
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let context = Arc::new(context);
     let widest = UNITS_IN_FLIGHT.saturating_mul(context.pace.partitions);
-    let running = Running {
+    let running = RunningUnit {
         // The rows of the first unit decide which other units are read.
         ramps_up: context.order.is_some(),
         width: match context.order {
@@ -199,7 +199,7 @@ pub fn read_units(
     })
 }
 
-impl Running {
+impl RunningUnit {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(current) = &mut self.current {
@@ -283,18 +283,20 @@ impl Running {
         self.in_flight.is_empty() || (few && bytes < most)
     }
 
-    async fn next_work(&mut self) -> Result<Option<Work>> {
+    async fn next_work(&mut self) -> Result<Option<StreamWork>> {
         if let Some(work) = self.again.pop_front() {
             return Ok(Some(work));
         }
         let Some(position) = self.units.take() else {
             return Ok(None);
         };
-        Ok(Some(Work::whole(self.context.unit_at(position).await?)))
+        Ok(Some(StreamWork::whole(
+            self.context.unit_at(position).await?,
+        )))
     }
 
     /// The halves of what does not fit into memory; `None` if it cannot be halved.
-    fn halves(&self, work: &Work) -> Option<[Work; 2]> {
+    fn halves(&self, work: &StreamWork) -> Option<[StreamWork; 2]> {
         if self.context.row_order.is_some() {
             // The rows of a unit are sorted together.
             return None;
@@ -306,7 +308,7 @@ impl Running {
             work.unit,
             work.part.as_ref(),
         )?;
-        let half = |part, completes_unit| Work {
+        let half = |part, completes_unit| StreamWork {
             unit: work.unit,
             part: Some(part),
             completes_unit,

@@ -98,7 +98,7 @@ fn deal(ordered: &[u64], partitions: &[Range<u64>]) -> Vec<u64> {
 }
 
 /// A tile of a unit.
-struct Tile {
+struct RankedTile {
     unit: usize,
     fragment: Option<usize>,
     tile: TileIdx,
@@ -168,7 +168,7 @@ async fn order_units(
 }
 
 /// The tiles of units, numbered from the first of these units; `None` if there are too many.
-fn tiles(plan: &ScanPlan, units: Range<u64>) -> Result<Option<Vec<Tile>>> {
+fn tiles(plan: &ScanPlan, units: Range<u64>) -> Result<Option<Vec<RankedTile>>> {
     let mut tiles = Vec::new();
     for (number, unit) in units.enumerate() {
         if tiles.len() > MOST_TILES {
@@ -178,7 +178,7 @@ fn tiles(plan: &ScanPlan, units: Range<u64>) -> Result<Option<Vec<Tile>>> {
             Units::Sparse(all) => {
                 let unit = all.get(usize::try_from(unit)?);
                 let of_unit = unit.iter().flat_map(|unit| &unit.tiles);
-                tiles.extend(of_unit.map(|tile| Tile {
+                tiles.extend(of_unit.map(|tile| RankedTile {
                     unit: number,
                     fragment: Some(tile.fragment),
                     tile: tile.tile,
@@ -196,7 +196,7 @@ fn tiles(plan: &ScanPlan, units: Range<u64>) -> Result<Option<Vec<Tile>>> {
 }
 
 /// A space tile as the newest fragment that touches it stores it.
-fn dense_tile(dense: &DensePlan, unit: usize, tile: &[u64]) -> Tile {
+fn dense_tile(dense: &DensePlan, unit: usize, tile: &[u64]) -> RankedTile {
     let whole = dense.grid.tile_box(tile);
     let extent = whole.intersect(&dense.bounds).unwrap_or(whole);
     let newest = dense.fragments.iter().enumerate().rev().find_map(|(i, f)| {
@@ -207,7 +207,7 @@ fn dense_tile(dense: &DensePlan, unit: usize, tile: &[u64]) -> Tile {
         }
     });
     let cells = newest.as_ref().and_then(|(.., written)| written.cells());
-    Tile {
+    RankedTile {
         unit,
         fragment: newest.as_ref().map(|(i, ..)| *i),
         tile: newest.map(|(_, tile, _)| tile).unwrap_or_default(),
@@ -219,7 +219,7 @@ fn dense_tile(dense: &DensePlan, unit: usize, tile: &[u64]) -> Tile {
 async fn known(
     plan: &ScanPlan,
     columns: &[usize],
-    tiles: &[Tile],
+    tiles: &[RankedTile],
 ) -> Result<HashMap<usize, Arc<KnownStatistics>>> {
     let mut numbers = tiles.iter().filter_map(|t| t.fragment).collect::<Vec<_>>();
     numbers.sort_unstable();

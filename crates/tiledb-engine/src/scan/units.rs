@@ -29,13 +29,13 @@ struct PoolState {
 struct OpenPartition {
     number: u64,
     partition: usize,
-    run: Run,
+    run: UnitRun,
     units: Range<u64>,
 }
 
 /// Identifies one run of a query: the address of what all its partitions share, and how many runs had it before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
+struct UnitRun {
     address: usize,
     again: usize,
 }
@@ -54,7 +54,7 @@ impl UnitPool {
         let same =
             |open: &&OpenPartition| open.run.address == address && open.partition == partition;
         let again = state.open.iter().filter(same).count();
-        let this = Run { address, again };
+        let this = UnitRun { address, again };
         let number = state.joined;
         state.joined += 1;
         state.open.push(OpenPartition {
@@ -63,7 +63,7 @@ impl UnitPool {
             run: this,
             units,
         });
-        UnitQueue::of(Source::Pool {
+        UnitQueue::of(UnitSource::Pool {
             pool: Arc::clone(self),
             number,
             _run: run,
@@ -108,13 +108,13 @@ impl UnitPool {
 /// The units of one partition, in the order in which it reads them.
 #[derive(Debug)]
 pub struct UnitQueue {
-    source: Source,
+    source: UnitSource,
     /// The units of partitions that read no more.
     others: Vec<Self>,
 }
 
 #[derive(Debug)]
-enum Source {
+enum UnitSource {
     /// Exactly these units.
     Alone(Range<u64>),
     /// The units of a partition in a pool, and those that it takes from others.
@@ -129,10 +129,10 @@ enum Source {
 impl UnitQueue {
     /// A queue of exactly these units.
     pub fn alone(units: Range<u64>) -> Self {
-        Self::of(Source::Alone(units))
+        Self::of(UnitSource::Alone(units))
     }
 
-    fn of(source: Source) -> Self {
+    fn of(source: UnitSource) -> Self {
         Self {
             source,
             others: Vec::new(),
@@ -148,8 +148,8 @@ impl UnitQueue {
     /// The next unit.
     pub fn take(&mut self) -> Option<u64> {
         let own = match &mut self.source {
-            Source::Alone(units) => units.next(),
-            Source::Pool { pool, number, .. } => pool.next(*number),
+            UnitSource::Alone(units) => units.next(),
+            UnitSource::Pool { pool, number, .. } => pool.next(*number),
         };
         own.or_else(|| self.others.iter_mut().find_map(Self::take))
     }
@@ -157,7 +157,7 @@ impl UnitQueue {
 
 impl Drop for UnitQueue {
     fn drop(&mut self) {
-        if let Source::Pool { pool, number, .. } = &self.source {
+        if let UnitSource::Pool { pool, number, .. } = &self.source {
             pool.leave(*number);
         }
     }

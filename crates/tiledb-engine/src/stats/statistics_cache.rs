@@ -62,7 +62,7 @@ pub struct StatisticsCache {
 }
 
 /// Minima, maxima, NULL counts and codes of one column in some tiles.
-struct Bounds {
+struct CachedBounds {
     min: ArrayRef,
     max: ArrayRef,
     nulls: Vec<Option<u64>>,
@@ -155,7 +155,7 @@ impl StatisticsCache {
         })
     }
 
-    fn bounds(&self, column: usize, tiles: &[Candidate<'_>]) -> Result<Bounds> {
+    fn bounds(&self, column: usize, tiles: &[Candidate<'_>]) -> Result<CachedBounds> {
         let ty = self.table.types.get(column);
         let ty = ty.ok_or_else(|| Error::internal(format!("there is no column {column}")))?;
         let mut bounds = if column < self.table.dimension_count() {
@@ -185,7 +185,7 @@ impl StatisticsCache {
         column: usize,
         ty: &ColumnType,
         tiles: &[Candidate<'_>],
-    ) -> Result<Bounds> {
+    ) -> Result<CachedBounds> {
         let dimension = self.table.snapshot.schema.dimensions.get(column);
         let dimension = dimension.ok_or_else(|| Error::internal("there is no such dimension"))?;
         let datatype = dimension.datatype;
@@ -197,7 +197,7 @@ impl StatisticsCache {
             },
             Extent::Cells(cells) => cells.range(column).map(stored),
         };
-        let mut bounds = Bounds::unknown(ty, tiles);
+        let mut bounds = CachedBounds::unknown(ty, tiles);
         bounds.nulls = vec![Some(0); tiles.len()];
         if dimension.cell_val_num == CellValNum::Var {
             if !ty.is_lossy() {
@@ -219,7 +219,7 @@ impl StatisticsCache {
         column: usize,
         ty: &ColumnType,
         tiles: &[Candidate<'_>],
-    ) -> Result<Bounds> {
+    ) -> Result<CachedBounds> {
         let same = |a: &Candidate<'_>, b: &Candidate<'_>| match (a.known, b.known) {
             (Some(a), Some(b)) => std::ptr::eq(a, b),
             (a, b) => a.is_none() && b.is_none(),
@@ -228,12 +228,12 @@ impl StatisticsCache {
         for run in tiles.chunk_by(same) {
             let known = run.first().and_then(|t| t.known);
             parts.push(match known.map(|known| known.column(column)) {
-                None | Some(Known::Nothing) => Bounds::unknown(ty, run),
-                Some(Known::Constant(value)) => Bounds::constant(value, ty, run)?,
+                None | Some(Known::Nothing) => CachedBounds::unknown(ty, run),
+                Some(Known::Constant(value)) => CachedBounds::constant(value, ty, run)?,
                 Some(Known::Stored(stored)) => self.stored(column, ty, stored, run)?,
             });
         }
-        Bounds::concat(parts)
+        CachedBounds::concat(parts)
     }
 
     fn stored(
@@ -242,8 +242,8 @@ impl StatisticsCache {
         ty: &ColumnType,
         stored: &StoredStatistics,
         tiles: &[Candidate<'_>],
-    ) -> Result<Bounds> {
-        let mut bounds = Bounds::unknown(ty, tiles);
+    ) -> Result<CachedBounds> {
+        let mut bounds = CachedBounds::unknown(ty, tiles);
         if ty.fill_is_null() && !stored.is_text() {
             // Only the bounds show whether such cells exist.
             return Ok(bounds);
@@ -297,7 +297,7 @@ impl StatisticsCache {
         ty: &ColumnType,
         stored: &StoredStatistics,
         tiles: &[Candidate<'_>],
-        bounds: &mut Bounds,
+        bounds: &mut CachedBounds,
     ) -> Result<()> {
         let (Some(values), Some(order)) = (ty.enumeration_values(), self.orders.get(column)) else {
             return Ok(());
@@ -338,7 +338,7 @@ impl StatisticsCache {
     }
 }
 
-impl Bounds {
+impl CachedBounds {
     fn unknown(ty: &ColumnType, tiles: &[Candidate<'_>]) -> Self {
         let nothing = new_null_array(value_type(ty), tiles.len());
         Self {

@@ -89,7 +89,7 @@ impl<'a> TileStatistics<'a> {
 
 /// How values are stored and compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum StatisticsKind {
     Integer(Datatype),
     Float(Datatype),
     Text,
@@ -100,7 +100,7 @@ enum Kind {
 /// How far to trust the statistics of one field of one fragment.
 #[derive(Debug, Clone)]
 pub struct FieldTrust {
-    kind: Kind,
+    kind: StatisticsKind,
     nullable: bool,
     null_counts: bool,
     bounds: bool,
@@ -131,12 +131,13 @@ impl FieldTrust {
         let schema = &fragment.schema;
         let dimension = schema.dimensions.get(index)?;
         let kind = match dimension.cell_val_num {
-            _ if !tells_dimension(fragment, index) => Kind::Other,
-            CellValNum::Var => Kind::Text,
+            _ if !tells_dimension(fragment, index) => StatisticsKind::Other,
+            CellValNum::Var => StatisticsKind::Text,
             CellValNum::Fixed(_) => numbers(dimension.datatype),
         };
         Some(Self {
-            bounds: kind != Kind::Other && !(kind == Kind::Text && ty.is_lossy()),
+            bounds: kind != StatisticsKind::Other
+                && !(kind == StatisticsKind::Text && ty.is_lossy()),
             kind,
             nullable: false,
             null_counts: true,
@@ -152,7 +153,7 @@ impl FieldTrust {
         let trust = Self::of_stored(attribute, fragment.footer.dense);
         let null_counts = trust.null_counts && (!attribute.nullable || keeps_validity(fragment));
         // Replacement characters for invalid text change its order.
-        let text_changes = trust.kind == Kind::Text && ty.is_lossy();
+        let text_changes = trust.kind == StatisticsKind::Text && ty.is_lossy();
         Self {
             null_counts,
             bounds: trust.bounds && null_counts && !text_changes,
@@ -164,7 +165,7 @@ impl FieldTrust {
     /// The trust in the times at which the cells of a consolidated fragment were written.
     pub fn of_write_times() -> Self {
         Self {
-            kind: Kind::Integer(Datatype::UInt64),
+            kind: StatisticsKind::Integer(Datatype::UInt64),
             nullable: false,
             null_counts: true,
             bounds: true,
@@ -180,24 +181,24 @@ impl FieldTrust {
         let one = attribute.cell_val_num == CellValNum::Fixed(1);
         let kind = match (text, one) {
             // Single characters are compared as signed numbers.
-            (true, true) => Kind::Other,
-            (true, false) => Kind::Text,
+            (true, true) => StatisticsKind::Other,
+            (true, false) => StatisticsKind::Text,
             (false, true) => numbers(attribute.datatype),
-            (false, false) => Kind::Other,
+            (false, false) => StatisticsKind::Other,
         };
         // When tiles are written in pieces, their validity is read at the wrong offset, or counted more than once.
         let confused = dense && attribute.nullable;
         // For types without bounds, not even NULLs are counted correctly.
-        let null_counts = kind != Kind::Other && !confused;
+        let null_counts = kind != StatisticsKind::Other && !confused;
         // Statistics are over the values before a lossy filter changed them.
         let kind = if attribute.filters.is_lossy() {
-            Kind::Other
+            StatisticsKind::Other
         } else {
             kind
         };
         Self {
             // Some dense writers store the bounds of the whole write in each tile.
-            bounds: null_counts && kind != Kind::Other && !(dense && attribute.is_var()),
+            bounds: null_counts && kind != StatisticsKind::Other && !(dense && attribute.is_var()),
             kind,
             nullable: attribute.nullable,
             null_counts,
@@ -233,26 +234,28 @@ impl FieldTrust {
     pub fn may_know(&self, asked: &Asked) -> bool {
         let bounds = asked.min || asked.max;
         let numeric = match self.kind {
-            Kind::Integer(datatype) => datatype.is_integer(),
-            Kind::Float(_) => {
+            StatisticsKind::Integer(datatype) => datatype.is_integer(),
+            StatisticsKind::Float(_) => {
                 self.rounding == Rounding::ByTile && asked.sum != Some(SumAs::Integer)
             }
             _ => false,
         };
         // Some stored values read as NULL; only the bounds show whether a tile has any.
         let hidden_nulls = self.nat_is_null || self.codes.is_some();
-        (!hidden_nulls || matches!(self.kind, Kind::Integer(_)))
+        (!hidden_nulls || matches!(self.kind, StatisticsKind::Integer(_)))
             && (!self.nullable || self.null_counts)
             && (!bounds || (self.bounds && self.codes.is_none()))
-            && (!self.fill_is_null || (self.bounds && self.kind == Kind::Text))
+            && (!self.fill_is_null || (self.bounds && self.kind == StatisticsKind::Text))
             && (asked.sum.is_none() || (numeric && self.codes.is_none()))
     }
 
     /// Whether the bounds must be loaded.
     pub fn needs_bounds(&self, asked: &Asked) -> bool {
         let of_sums = match self.kind {
-            Kind::Integer(datatype) => asked.sum.is_some() && self.bounds_sums(datatype),
-            Kind::Float(datatype) => self.needs_sum(asked) && datatype == Datatype::Float64,
+            StatisticsKind::Integer(datatype) => asked.sum.is_some() && self.bounds_sums(datatype),
+            StatisticsKind::Float(datatype) => {
+                self.needs_sum(asked) && datatype == Datatype::Float64
+            }
             _ => false,
         };
         let hidden_nulls = self.nat_is_null || self.codes.is_some() || self.fill_is_null;
@@ -261,7 +264,7 @@ impl FieldTrust {
 
     /// Whether the sum must be loaded.
     pub fn needs_sum(&self, asked: &Asked) -> bool {
-        let of_bounds = matches!(self.kind, Kind::Float(_)) && (asked.min || asked.max);
+        let of_bounds = matches!(self.kind, StatisticsKind::Float(_)) && (asked.min || asked.max);
         asked.sum.is_some() || of_bounds
     }
 
@@ -278,7 +281,7 @@ impl FieldTrust {
 
     /// Whether bounds are strings, which are valid up to their first NUL byte.
     pub fn is_text(&self) -> bool {
-        self.kind == Kind::Text
+        self.kind == StatisticsKind::Text
     }
 
     /// Whether bounds can prove anything.
@@ -300,14 +303,14 @@ pub fn keeps_validity(fragment: &Fragment) -> bool {
         || !fragment.schema.validity_filters.contains(shuffled)
 }
 
-fn numbers(datatype: Datatype) -> Kind {
+fn numbers(datatype: Datatype) -> StatisticsKind {
     let integer = datatype.is_integer() || datatype.is_datetime() || datatype.is_time();
     if datatype.is_float() {
-        Kind::Float(datatype)
+        StatisticsKind::Float(datatype)
     } else if integer || datatype == Datatype::Bool {
-        Kind::Integer(datatype)
+        StatisticsKind::Integer(datatype)
     } else {
-        Kind::Other
+        StatisticsKind::Other
     }
 }
 

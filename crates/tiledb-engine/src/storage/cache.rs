@@ -80,14 +80,14 @@ type Slot = Arc<OnceCell<Value>>;
 
 /// A cache of parsed, immutable metadata under a budget of bytes.
 pub struct MetadataCache {
-    kept: Cache<TypedKey, Kept>,
+    kept: Cache<TypedKey, CachedEntry>,
     loading: Mutex<HashMap<TypedKey, Slot>>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
 #[derive(Clone)]
-struct Kept {
+struct CachedEntry {
     value: Value,
     weight: u32,
 }
@@ -111,7 +111,7 @@ impl MetadataCache {
     pub fn new(budget_bytes: u64) -> Self {
         let kept = Cache::builder()
             .max_capacity(budget_bytes)
-            .weigher(|_, kept: &Kept| kept.weight)
+            .weigher(|_, kept: &CachedEntry| kept.weight)
             .build();
         Self {
             kept,
@@ -205,7 +205,7 @@ impl MetadataCache {
         let weight = bytes
             .saturating_add(key.0.path.len())
             .saturating_add(ENTRY_OVERHEAD_BYTES);
-        let kept = Kept {
+        let kept = CachedEntry {
             value: Arc::clone(value),
             weight: u32::try_from(weight).unwrap_or(u32::MAX),
         };

@@ -46,11 +46,11 @@ pub struct Request {
 /// A log of every request, for tests and for analysis.
 #[derive(Debug, Default)]
 pub struct RequestLog {
-    state: Mutex<State>,
+    state: Mutex<LogState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     requests: Vec<Request>,
     /// The number of requests that were cleared, which is the number of the first one in `requests`.
     cleared: usize,
@@ -114,7 +114,7 @@ impl RequestLog {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

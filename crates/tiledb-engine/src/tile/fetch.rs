@@ -12,7 +12,7 @@ use crate::tile::decode::TileBytes;
 
 /// Where the bytes of one range are once they are fetched.
 #[derive(Debug, Clone, Copy)]
-struct Ticket {
+struct FetchTicket {
     file: usize,
     range: usize,
 }
@@ -20,9 +20,9 @@ struct Ticket {
 /// Where the bytes of one tile of one field are once they are fetched.
 #[derive(Debug, Clone, Copy)]
 pub struct TileTicket {
-    values: Ticket,
-    var: Option<Ticket>,
-    validity: Option<Ticket>,
+    values: FetchTicket,
+    var: Option<FetchTicket>,
+    validity: Option<FetchTicket>,
 }
 
 /// Ranges to read, by file.
@@ -50,7 +50,7 @@ impl FetchList {
         })
     }
 
-    fn range(&mut self, file: &TileFile, tile: TileIdx) -> Result<Ticket> {
+    fn range(&mut self, file: &TileFile, tile: TileIdx) -> Result<FetchTicket> {
         let range = file.tile(tile)?;
         let index = match self.by_path.get(&file.path) {
             Some(index) => *index,
@@ -67,7 +67,7 @@ impl FetchList {
         if ranges.last() != Some(&range) {
             ranges.push(range);
         }
-        Ok(Ticket {
+        Ok(FetchTicket {
             file: index,
             range: ranges.len() - 1,
         })
@@ -109,7 +109,7 @@ impl Fetched {
         })
     }
 
-    fn get(&self, ticket: Ticket) -> Result<Bytes> {
+    fn get(&self, ticket: FetchTicket) -> Result<Bytes> {
         let file = self.files.get(ticket.file);
         file.and_then(|ranges| ranges.get(ticket.range))
             .cloned()

@@ -20,7 +20,7 @@ pub struct CellChecker {
     dimensions: Vec<CheckedDimension>,
     order: GlobalOrder,
     allows_duplicates: bool,
-    last: Option<Vec<OwnedCoordinate>>,
+    last: Option<Vec<CheckedCoordinate>>,
     /// The number of the last cell, if that is known.
     last_number: Option<u64>,
 }
@@ -49,7 +49,7 @@ fn whole_tiles(dimension: &Dimension) -> Option<Bounds> {
 
 /// A coordinate of the last cell of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum OwnedCoordinate {
+enum CheckedCoordinate {
     Key(u64),
     Bytes(Vec<u8>),
 }
@@ -117,7 +117,7 @@ pub fn coordinates(
     coordinates.collect()
 }
 
-impl OwnedCoordinate {
+impl CheckedCoordinate {
     fn of(coordinate: Coordinate<'_>) -> Self {
         match coordinate {
             Coordinate::Key(key) => Self::Key(key),
@@ -181,7 +181,7 @@ impl CellChecker {
         if let Some(last) = count.checked_sub(1) {
             let last = cells
                 .iter()
-                .map(|of_dim| OwnedCoordinate::of(of_dim.at(last)));
+                .map(|of_dim| CheckedCoordinate::of(of_dim.at(last)));
             self.last = Some(last.collect());
         }
         Ok(())
@@ -210,7 +210,7 @@ impl CellChecker {
         if let Some(last) = &self.last
             && count > 0
         {
-            let last = |dim: usize| last.get(dim).map_or(nothing, OwnedCoordinate::borrowed);
+            let last = |dim: usize| last.get(dim).map_or(nothing, CheckedCoordinate::borrowed);
             let order = self.compare(|dim| (last(dim), coordinate(dim, 0)));
             self.check_order(order, cells, 0)?;
         }
@@ -271,7 +271,7 @@ impl CellChecker {
             .iter()
             .zip(cells)
             .map(|(dimension, coordinates)| {
-                let value = dimension.show(&OwnedCoordinate::of(coordinates.at(cell)));
+                let value = dimension.show(&CheckedCoordinate::of(coordinates.at(cell)));
                 format!("{} = {value}", dimension.name)
             });
         format!("({})", parts.collect::<Vec<_>>().join(", "))
@@ -332,19 +332,19 @@ impl CheckedDimension {
         Ok(())
     }
 
-    fn show(&self, coordinate: &OwnedCoordinate) -> String {
+    fn show(&self, coordinate: &CheckedCoordinate) -> String {
         match coordinate {
-            OwnedCoordinate::Key(key) => key::show(self.datatype, *key).to_string(),
-            OwnedCoordinate::Bytes(bytes) => format!("'{}'", String::from_utf8_lossy(bytes)),
+            CheckedCoordinate::Key(key) => key::show(self.datatype, *key).to_string(),
+            CheckedCoordinate::Bytes(bytes) => format!("'{}'", String::from_utf8_lossy(bytes)),
         }
     }
 
     fn show_bounds(&self, bounds: &Bounds) -> String {
         let (lo, hi) = match bounds {
-            Bounds::Keys { lo, hi } => (OwnedCoordinate::Key(*lo), OwnedCoordinate::Key(*hi)),
+            Bounds::Keys { lo, hi } => (CheckedCoordinate::Key(*lo), CheckedCoordinate::Key(*hi)),
             Bounds::Bytes { lo, hi } => (
-                OwnedCoordinate::Bytes(lo.clone()),
-                OwnedCoordinate::Bytes(hi.clone()),
+                CheckedCoordinate::Bytes(lo.clone()),
+                CheckedCoordinate::Bytes(hi.clone()),
             ),
         };
         format!("[{}, {}]", self.show(&lo), self.show(&hi))

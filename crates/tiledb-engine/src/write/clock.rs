@@ -17,18 +17,18 @@ const TICK: Duration = Duration::from_micros(200);
 
 /// A source of times and of fresh names. Clones share their state.
 #[derive(Debug, Clone)]
-pub struct Clock(Arc<Mutex<State>>);
+pub struct Clock(Arc<Mutex<ClockState>>);
 
 #[derive(Debug)]
-struct State {
-    source: Source,
+struct ClockState {
+    source: ClockSource,
     last: TimestampMs,
     /// Makes names of one millisecond ascend in the order of their making, as libtiledb's do.
     counter: u32,
 }
 
 #[derive(Debug)]
-enum Source {
+enum ClockSource {
     System,
     /// The time, which moves by one millisecond with each use, and the state of the random numbers.
     Manual(TimestampMs, u64),
@@ -40,21 +40,21 @@ impl Clock {
         // The processes of a simulated world share a thread, and no clock.
         #[cfg(any(test, feature = "testing"))]
         if crate::simulated::world().is_some() {
-            return Self::of(Source::System);
+            return Self::of(ClockSource::System);
         }
         static SHARED: Mutex<Option<Clock>> = Mutex::new(None);
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let clock = shared.get_or_insert_with(|| Self::of(Source::System));
+        let clock = shared.get_or_insert_with(|| Self::of(ClockSource::System));
         clock.clone()
     }
 
     /// A clock for tests: its times ascend from `start`, and equal seeds give equal names.
     pub fn manual(start: TimestampMs, seed: u64) -> Self {
-        Self::of(Source::Manual(start, seed))
+        Self::of(ClockSource::Manual(start, seed))
     }
 
-    fn of(source: Source) -> Self {
-        Self(Arc::new(Mutex::new(State {
+    fn of(source: ClockSource) -> Self {
+        Self(Arc::new(Mutex::new(ClockState {
             source,
             last: TimestampMs(0),
             counter: 0,
@@ -133,17 +133,17 @@ impl Clock {
         ))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClockState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ClockState {
     /// The present, or `None` if another change has it.
     fn try_next(&mut self, impatient: bool) -> Option<TimestampMs> {
         let now = match &mut self.source {
-            Source::System => TimestampMs::now(),
-            Source::Manual(time, _) => {
+            ClockSource::System => TimestampMs::now(),
+            ClockSource::Manual(time, _) => {
                 let now = *time;
                 time.0 = time.0.saturating_add(1);
                 now
@@ -169,12 +169,12 @@ impl State {
     fn random(&mut self) -> Result<u128> {
         match &mut self.source {
             #[cfg(any(test, feature = "testing"))]
-            Source::System if crate::simulated::world().is_some() => {
+            ClockSource::System if crate::simulated::world().is_some() => {
                 let world = crate::simulated::world();
                 let next = || world.as_ref().map_or(0, |world| u128::from(world.random()));
                 Ok(next() << 64 | next())
             }
-            Source::System => {
+            ClockSource::System => {
                 let mut bytes = [0; 16];
                 getrandom::getrandom(&mut bytes).map_err(|error| {
                     Error::storage("the system has no random numbers for the name of a file")
@@ -182,7 +182,7 @@ impl State {
                 })?;
                 Ok(u128::from_le_bytes(bytes))
             }
-            Source::Manual(_, state) => {
+            ClockSource::Manual(_, state) => {
                 let mut next = || {
                     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
                     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

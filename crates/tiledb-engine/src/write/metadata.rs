@@ -44,12 +44,12 @@ pub(super) struct Summary {
 }
 
 /// Appends sections and remembers where they start.
-struct Sections {
+struct WrittenSections {
     bytes: Vec<u8>,
     key: Option<Arc<EncryptionKey>>,
 }
 
-impl Sections {
+impl WrittenSections {
     fn append(&mut self, section: &[u8]) -> Result<u64> {
         let start = self.bytes.len() as u64;
         let tile = generic_tile::encode_with(section, self.key.as_ref())?;
@@ -83,7 +83,7 @@ pub(super) fn encode(
         }
     }
     let of_slots = of_slots.as_slice();
-    let mut file = Sections {
+    let mut file = WrittenSections {
         bytes: Vec::new(),
         key,
     };

@@ -58,7 +58,7 @@ impl Written {
 pub struct TilePipeline {
     filters: TileFilters,
     fragment: FragmentWriter,
-    running: VecDeque<Running>,
+    running: VecDeque<RunningFilters>,
     /// Tiles that are filtered at the same time.
     width: usize,
     budget: Arc<dyn MemoryBudget>,
@@ -66,7 +66,7 @@ pub struct TilePipeline {
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningFilters {
     tile: Filtering,
     memory: Vec<Grant>,
 }
@@ -239,7 +239,7 @@ impl TilePipeline {
     ) -> Result<()> {
         self.make_room().await?;
         let tile = self.filters.begin(make);
-        self.running.push_back(Running { tile, memory });
+        self.running.push_back(RunningFilters { tile, memory });
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl TilePipeline {
     /// An earlier tile fails.
     pub async fn push_begun(&mut self, tile: Filtering, memory: Vec<Grant>) -> Result<()> {
         self.make_room().await?;
-        self.running.push_back(Running { tile, memory });
+        self.running.push_back(RunningFilters { tile, memory });
         Ok(())
     }
 

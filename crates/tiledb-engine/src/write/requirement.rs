@@ -97,7 +97,7 @@ pub struct Requirement<'a> {
 }
 
 /// The fragments or deletes of others that meet a change.
-struct Check<'a> {
+struct RequirementCheck<'a> {
     snapshot: &'a Snapshot,
     requirement: &'a Requirement<'a>,
     /// The ranges of the dimensions of each region; `None` is everything.
@@ -118,7 +118,8 @@ pub async fn check(
     clock: &Clock,
 ) -> Result<()> {
     let checks = requirements.iter();
-    let checks = checks.filter_map(|requirement| Check::of(snapshot, requirement, offered));
+    let checks =
+        checks.filter_map(|requirement| RequirementCheck::of(snapshot, requirement, offered));
     let checks = checks.collect::<Vec<_>>();
     if checks.is_empty() {
         return Ok(());
@@ -196,7 +197,7 @@ struct PendingCommit<'a> {
     region: Option<&'a [DomainRange]>,
 }
 
-impl<'a> Check<'a> {
+impl<'a> RequirementCheck<'a> {
     /// The check of a requirement; `None` if its region is empty.
     fn of(
         snapshot: &'a Snapshot,

@@ -39,7 +39,7 @@ pub fn print(
                 .collect();
         }
     }
-    let layout = Layout::new(&names, &rows);
+    let layout = ExpandedLayout::new(&names, &rows);
     for (number, row) in (1..).zip(&rows) {
         layout.print_row(out, &names, number, row)?;
     }
@@ -52,12 +52,12 @@ fn visible_row(row: Vec<String>) -> Vec<String> {
 }
 
 /// The widths of the parts of a record, in columns of the terminal.
-struct Layout {
+struct ExpandedLayout {
     names: usize,
     values: usize,
 }
 
-impl Layout {
+impl ExpandedLayout {
     fn new(names: &[String], rows: &[Vec<String>]) -> Self {
         let names = names.iter().map(|name| super::text_width(name));
         let lines = rows.iter().flatten().flat_map(|value| value.lines());

@@ -26,7 +26,7 @@ pub fn print(
     }
     let fields = schema.fields().iter();
     let mut columns = fields
-        .map(|field| Column {
+        .map(|field| MarkdownColumn {
             name: escaped(field.name()),
             width: 0,
             right: field.data_type().is_numeric(),
@@ -42,7 +42,7 @@ pub fn print(
     }
     let names = columns.iter().map(|column| column.name.as_str());
     writeln!(out, "{}", line(&columns, names))?;
-    let rules = columns.iter().map(Column::rule);
+    let rules = columns.iter().map(MarkdownColumn::rule);
     writeln!(out, "| {} |", rules.collect::<Vec<_>>().join(" | "))?;
     for row in &rows {
         writeln!(out, "{}", line(&columns, row.iter().map(String::as_str)))?;
@@ -50,13 +50,13 @@ pub fn print(
     Ok(())
 }
 
-struct Column {
+struct MarkdownColumn {
     name: String,
     width: usize,
     right: bool,
 }
 
-impl Column {
+impl MarkdownColumn {
     fn rule(&self) -> String {
         match self.right {
             true => format!("{}:", "-".repeat(self.width.saturating_sub(1))),
@@ -65,7 +65,7 @@ impl Column {
     }
 }
 
-fn line<'a>(columns: &[Column], cells: impl Iterator<Item = &'a str>) -> String {
+fn line<'a>(columns: &[MarkdownColumn], cells: impl Iterator<Item = &'a str>) -> String {
     let cells = columns.iter().zip(cells);
     let cells = cells.map(|(column, cell)| super::padded(cell, column.width, column.right));
     format!("| {} |", cells.collect::<Vec<_>>().join(" | "))

@@ -72,7 +72,7 @@ pub struct Rows<'a> {
 }
 
 /// The format in which the rows of a statement are printed.
-enum Shape {
+enum ResultShape {
     Expanded,
     Markdown,
     Table,
@@ -88,15 +88,15 @@ impl Printing {
         }
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ResultShape {
         match self.format {
-            Format::Table | Format::Automatic if self.expanded => Shape::Expanded,
-            Format::Table | Format::Automatic => Shape::Table,
-            Format::Markdown => Shape::Markdown,
-            Format::Csv => Shape::Records(RecordFormat::Csv),
-            Format::Tsv => Shape::Records(RecordFormat::Tsv),
-            Format::Json => Shape::Records(RecordFormat::Json),
-            Format::NdJson => Shape::Records(RecordFormat::NdJson),
+            Format::Table | Format::Automatic if self.expanded => ResultShape::Expanded,
+            Format::Table | Format::Automatic => ResultShape::Table,
+            Format::Markdown => ResultShape::Markdown,
+            Format::Csv => ResultShape::Records(RecordFormat::Csv),
+            Format::Tsv => ResultShape::Records(RecordFormat::Tsv),
+            Format::Json => ResultShape::Records(RecordFormat::Json),
+            Format::NdJson => ResultShape::Records(RecordFormat::NdJson),
         }
     }
 
@@ -126,9 +126,9 @@ impl Printing {
         options: &FormatOptions,
     ) -> Result<()> {
         match self.shape() {
-            Shape::Expanded => expanded::print(&mut out, rows.batches, rows.most, options),
-            Shape::Markdown => markdown::print(&mut out, &rows.schema, rows.batches, options),
-            Shape::Table => {
+            ResultShape::Expanded => expanded::print(&mut out, rows.batches, rows.most, options),
+            ResultShape::Markdown => markdown::print(&mut out, &rows.schema, rows.batches, options),
+            ResultShape::Table => {
                 let schema = Arc::clone(&rows.schema);
                 let batches = rows.batches.iter();
                 let batches = batches.map(|batch| visible::visible_batch(batch, options));
@@ -136,7 +136,7 @@ impl Printing {
                 let format = PrintFormat::Table;
                 format.print_batches(&mut out, schema, &batches, rows.most, true, options)
             }
-            Shape::Records(format) => format.print(out, &rows.schema, rows.batches, true),
+            ResultShape::Records(format) => format.print(out, &rows.schema, rows.batches, true),
         }
     }
 
@@ -148,8 +148,8 @@ impl Printing {
         is_first: bool,
     ) -> Result<()> {
         let format = match self.shape() {
-            Shape::Records(format) => format,
-            Shape::Table | Shape::Expanded | Shape::Markdown => RecordFormat::Csv,
+            ResultShape::Records(format) => format,
+            ResultShape::Table | ResultShape::Expanded | ResultShape::Markdown => RecordFormat::Csv,
         };
         let batches = std::slice::from_ref(batch);
         format.print(out, &batch.schema(), batches, is_first)?;

@@ -140,11 +140,11 @@ struct Paged {
     fits: Fits,
     /// All that was written, while there is no pager.
     held: Vec<u8>,
-    running: Option<Running>,
+    running: Option<RunningPager>,
 }
 
 /// A pager that runs.
-struct Running {
+struct RunningPager {
     child: Child,
     /// `None` once it reads no more, because the user has seen enough.
     input: Option<BufWriter<ChildStdin>>,
@@ -195,7 +195,7 @@ impl Write for Paged {
         }
         self.held.extend_from_slice(bytes);
         if !self.fits.push(bytes) {
-            let mut running = Running::begin(&self.command)?;
+            let mut running = RunningPager::begin(&self.command)?;
             running.write_all(&std::mem::take(&mut self.held))?;
             self.running = Some(running);
         }
@@ -207,7 +207,7 @@ impl Write for Paged {
     }
 }
 
-impl Running {
+impl RunningPager {
     fn begin(command: &str) -> io::Result<Self> {
         let (shell, option) = if cfg!(windows) {
             ("cmd", "/C")
@@ -246,7 +246,7 @@ impl Running {
     }
 }
 
-impl Write for Running {
+impl Write for RunningPager {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.with_input(|input| input.write(bytes))?;
         Ok(written.unwrap_or(bytes.len()))

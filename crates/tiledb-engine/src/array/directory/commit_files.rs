@@ -275,7 +275,7 @@ async fn is_settled<const N: usize>(
     if gone.is_empty() {
         return Ok(true);
     }
-    let Some(told) = Told::read(storage, folders, next).await? else {
+    let Some(told) = ListedCommit::read(storage, folders, next).await? else {
         return Ok(false);
     };
     let is_there = |list: &&(String, Vec<String>)| {
@@ -298,14 +298,14 @@ async fn is_settled<const N: usize>(
 
 /// What lists of commits and of replaced fragments name.
 #[derive(Default)]
-struct Told {
+struct ListedCommit {
     /// The names of listed commits.
     held: HashSet<String>,
     /// Fragments, or files of metadata, and what each of them replaces.
     replaced: Vec<(String, Vec<String>)>,
 }
 
-impl Told {
+impl ListedCommit {
     /// Reads the lists; `None` if one is gone.
     async fn read<const N: usize>(
         storage: &Storage,

@@ -49,15 +49,15 @@ const DATES_UNSIGNED: std::ops::Range<u32> = 3..5;
 #[derive(Debug)]
 pub struct TileBoxes {
     mbrs: Arc<Mbrs>,
-    sides: Vec<Side>,
+    sides: Vec<CoordinateSide>,
 }
 
 /// The boxes of tiles in one dimension.
 #[derive(Debug)]
-struct Side {
+struct CoordinateSide {
     datatype: Datatype,
     strings: bool,
-    told: Told,
+    told: KnownBox,
     /// Whether dates on both sides of 1970 were compared as unsigned numbers.
     mixed_signs: bool,
     /// For floats, which tiles have no NaN, once their sums have been read.
@@ -66,7 +66,7 @@ struct Side {
 
 /// How MBRs relate to the values read back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Told {
+enum KnownBox {
     /// They bound the values read back.
     Exactly,
     /// They bound the written values, which float scaling has changed.
@@ -90,7 +90,7 @@ impl TileBoxes {
         let dimensions = fragment.schema.dimensions.iter().enumerate();
         let sides = dimensions.map(|(d, dimension)| {
             let datatype = dimension.datatype;
-            Side {
+            CoordinateSide {
                 datatype,
                 strings: dimension.cell_val_num == CellValNum::Var,
                 told: fragment.told(d),
@@ -126,10 +126,12 @@ impl TileBoxes {
         };
         let (lo, hi) = self.mbrs.range(tile, dimension);
         match side.told {
-            Told::Nothing => TileRange::Unknown,
-            Told::Exactly => range(side.datatype, side.strings, lo, hi, side.may_hold_nan(tile)),
-            Told::Scaled(_) if side.may_hold_nan(tile) => TileRange::Unknown,
-            Told::Scaled(scale) => side.restored(scale, lo, hi).unwrap_or(TileRange::Unknown),
+            KnownBox::Nothing => TileRange::Unknown,
+            KnownBox::Exactly => {
+                range(side.datatype, side.strings, lo, hi, side.may_hold_nan(tile))
+            }
+            KnownBox::Scaled(_) if side.may_hold_nan(tile) => TileRange::Unknown,
+            KnownBox::Scaled(scale) => side.restored(scale, lo, hi).unwrap_or(TileRange::Unknown),
         }
     }
 
@@ -158,12 +160,14 @@ impl TileBoxes {
     /// Whether the cells of the fragment, as read back, are in global order; strings, which are ordered differently,
     /// are not considered. NaN is not ordered, so with NaN sorting may leave any order.
     pub fn are_in_order(&self) -> bool {
-        self.sides.iter().all(Side::is_in_order)
+        self.sides.iter().all(CoordinateSide::is_in_order)
     }
 
     /// Whether all coordinates of a dimension are known to be read back as they were written, and not to be NaN.
     pub fn is_plain(&self, dimension: usize) -> bool {
-        self.sides.get(dimension).is_some_and(Side::is_plain)
+        self.sides
+            .get(dimension)
+            .is_some_and(CoordinateSide::is_plain)
     }
 
     /// Reads the sums of tiles to rule out NaN in some dimensions, where sums can prove that and have not been read
@@ -174,7 +178,7 @@ impl TileBoxes {
         storage: &Storage,
         dimensions: &[usize],
     ) -> Result<()> {
-        let unseen = |d: &usize| self.sides.get(*d).is_some_and(Side::may_look);
+        let unseen = |d: &usize| self.sides.get(*d).is_some_and(CoordinateSide::may_look);
         let unseen = dimensions.iter().copied().filter(unseen);
         let unseen = unseen.collect::<Vec<_>>();
         if unseen.is_empty() {
@@ -225,7 +229,7 @@ impl TileBoxes {
             match side {
                 Some(side) if !ranges.is_all() => {
                     let helps = |tile| self.range(tile, *d).may_change(ranges);
-                    side.told != Told::Exactly || tiles.clone().any(helps)
+                    side.told != KnownBox::Exactly || tiles.clone().any(helps)
                 }
                 _ => false,
             }
@@ -241,9 +245,9 @@ impl TileBoxes {
     }
 }
 
-impl Side {
+impl CoordinateSide {
     fn may_look(&self) -> bool {
-        let told = self.told != Told::Nothing;
+        let told = self.told != KnownBox::Nothing;
         self.datatype.is_float() && told && self.without_nan.get().is_none()
     }
 
@@ -258,7 +262,7 @@ impl Side {
 
     fn is_plain(&self) -> bool {
         let nan = self.datatype.is_float() && self.without_nan.get() != Some(&WithoutNan::All);
-        self.told == Told::Exactly && !nan
+        self.told == KnownBox::Exactly && !nan
     }
 
     fn is_in_order(&self) -> bool {
@@ -286,20 +290,19 @@ impl Fragment {
 
     /// Whether the MBRs bound the values read back of a dimension.
     pub fn tells(&self, dimension: usize) -> bool {
-        self.told(dimension) == Told::Exactly
+        self.told(dimension) == KnownBox::Exactly
     }
 
-    fn told(&self, dimension: usize) -> Told {
+    fn told(&self, dimension: usize) -> KnownBox {
         let filters = self
             .schema
             .dimension_filters(dimension, self.footer.version);
         let stored = self.schema.dimensions.get(dimension);
         match stored {
-            Some(_) if !filters.is_lossy() => Told::Exactly,
-            Some(stored) => {
-                FloatScale::alone(filters, stored.datatype).map_or(Told::Nothing, Told::Scaled)
-            }
-            None => Told::Nothing,
+            Some(_) if !filters.is_lossy() => KnownBox::Exactly,
+            Some(stored) => FloatScale::alone(filters, stored.datatype)
+                .map_or(KnownBox::Nothing, KnownBox::Scaled),
+            None => KnownBox::Nothing,
         }
     }
 

@@ -126,7 +126,7 @@ fn fixed<const N: usize>(values: &TileMinMax, cell_size: Option<usize>) -> Optio
 }
 
 /// A field's statistics as the footer and the schema describe them.
-struct Described {
+struct DescribedField {
     datatype: Datatype,
     cell_size: Option<usize>,
     slot: usize,
@@ -161,7 +161,7 @@ impl Fragment {
             sections.extend(self.statistics_sections(&described_field, wanted));
             described.push(described_field);
         }
-        let present: Vec<Section> = sections.iter().copied().flatten().collect();
+        let present: Vec<StatisticsSection> = sections.iter().copied().flatten().collect();
         let mut loaded = self.load_present(storage, &present).await?.into_iter();
         // `None` for a section that is not wanted or does not exist.
         let mut loaded = sections
@@ -186,31 +186,50 @@ impl Fragment {
     /// The sections of minima, maxima, sums and null counts of a field: always four.
     fn statistics_sections(
         &self,
-        field: &Described,
+        field: &DescribedField,
         wanted: StatisticsWanted,
-    ) -> [Option<Section>; 4] {
+    ) -> [Option<StatisticsSection>; 4] {
         let sections = &self.footer.sections;
-        let section = |wanted: bool, starts: &[u64], what: &'static str, shape: Shape| {
+        let section = |wanted: bool, starts: &[u64], what: &'static str, shape: StatisticsShape| {
             // Fragments of versions without statistics have no starts either.
             let start = starts.get(field.slot).copied().filter(|_| wanted)?;
-            Some(Section { start, what, shape })
+            Some(StatisticsSection { start, what, shape })
         };
         let min_max = wanted.min_max && !field.dimension;
         [
-            section(min_max, &sections.mins, "tile mins", Shape::MinMax),
-            section(min_max, &sections.maxes, "tile maxes", Shape::MinMax),
-            section(wanted.sums, &sections.sums, "tile sums", Shape::Numbers),
+            section(
+                min_max,
+                &sections.mins,
+                "tile mins",
+                StatisticsShape::MinMax,
+            ),
+            section(
+                min_max,
+                &sections.maxes,
+                "tile maxes",
+                StatisticsShape::MinMax,
+            ),
+            section(
+                wanted.sums,
+                &sections.sums,
+                "tile sums",
+                StatisticsShape::Numbers,
+            ),
             section(
                 wanted.null_counts && field.nullable,
                 &sections.null_counts,
                 "tile null counts",
-                Shape::Numbers,
+                StatisticsShape::Numbers,
             ),
         ]
     }
 
     /// Loads sections in the requested order. Sections that are not cached are read together.
-    async fn load_present(&self, storage: &Storage, sections: &[Section]) -> Result<Vec<Loaded>> {
+    async fn load_present(
+        &self,
+        storage: &Storage,
+        sections: &[StatisticsSection],
+    ) -> Result<Vec<Loaded>> {
         let path = self.metadata_path();
         let mut found = Vec::with_capacity(sections.len());
         let mut missing = Vec::new();
@@ -240,7 +259,7 @@ impl Fragment {
         Ok(loaded)
     }
 
-    fn describe(&self, field: FragmentField) -> Result<Described> {
+    fn describe(&self, field: FragmentField) -> Result<DescribedField> {
         let missing = || {
             Error::internal(format!("the fragment's schema has no field {field:?}"))
                 .with("fragment", &self.name.name)
@@ -272,7 +291,7 @@ impl Fragment {
                 (Datatype::UInt64, CellValNum::Fixed(1), slot, false)
             }
         };
-        Ok(Described {
+        Ok(DescribedField {
             datatype,
             cell_size: cell_val_num.cell_size(datatype)?,
             slot,
@@ -284,15 +303,15 @@ impl Fragment {
 
 /// A section of the metadata file.
 #[derive(Debug, Clone, Copy)]
-struct Section {
+struct StatisticsSection {
     start: u64,
     what: &'static str,
-    shape: Shape,
+    shape: StatisticsShape,
 }
 
 /// The layout of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum StatisticsShape {
     Numbers,
     MinMax,
 }
@@ -303,7 +322,7 @@ enum Loaded {
     MinMax(Arc<TileMinMax>),
 }
 
-impl Shape {
+impl StatisticsShape {
     fn cached(self, storage: &Storage, key: CacheKey) -> Option<Loaded> {
         let cache = storage.cache();
         match self {
@@ -313,17 +332,17 @@ impl Shape {
     }
 }
 
-impl Section {
+impl StatisticsSection {
     fn decode(&self, bytes: &[u8], storage: &Storage, key: CacheKey) -> Result<Loaded> {
         let tile = storage.decode_generic_tile(bytes, self.what)?;
         let cache = storage.cache();
         Ok(match self.shape {
-            Shape::Numbers => {
+            StatisticsShape::Numbers => {
                 let values = decode_u64s(&tile.data, self.what)?;
                 let size = values.len().saturating_mul(8);
                 Loaded::Numbers(cache.insert(key, values, size))
             }
-            Shape::MinMax => {
+            StatisticsShape::MinMax => {
                 let values = TileMinMax::decode(&tile.data, self.what)?;
                 Loaded::MinMax(cache.insert(key, values, tile.data.len()))
             }

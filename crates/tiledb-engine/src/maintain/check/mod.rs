@@ -54,7 +54,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 
-use self::directory::commits::{self, Lists};
+use self::directory::commits::{self, CommitLists};
 use self::directory::folders::{self, Folders, Kind, LABELS_FOLDER, about_stored};
 use self::directory::schemas::{self, Schemas};
 use self::directory::{deletes, fragments, metadata};
@@ -219,7 +219,7 @@ async fn check_remains(storage: &Storage, folders: &Folders, report: &Reporter) 
             "a schema that names it",
         );
     }
-    fragments::check(storage, folders, &Lists::default(), report).await?;
+    fragments::check(storage, folders, &CommitLists::default(), report).await?;
     Ok(())
 }
 
@@ -232,7 +232,7 @@ async fn check_array(
     folders::check_names(folders, Kind::Array, report);
     let schemas = schemas::check(&storage, folders, report).await?;
     let storage = schemas.storage.clone();
-    let lists = Lists::read(&storage, folders, report).await?;
+    let lists = CommitLists::read(&storage, folders, report).await?;
     let folders_of_fragments = fragments::folders_by_name(folders);
     let is_there = |name: &str| folders_of_fragments.contains_key(name);
     commits::check(&lists, is_there, report);

@@ -43,7 +43,7 @@ pub(super) async fn consolidate(
         options.progress.expect(group.iter().map(cells).sum());
     }
     for group in groups {
-        let step = Step {
+        let step = MergeStep {
             snapshot: &snapshot,
             all: &all,
             group: &group,
@@ -64,14 +64,14 @@ fn cells_of(snapshot: &Snapshot, index: usize) -> u64 {
 }
 
 /// One group of fragments.
-struct Step<'a> {
+struct MergeStep<'a> {
     snapshot: &'a Snapshot,
     all: &'a [Candidate],
     group: &'a [usize],
     options: &'a ConsolidateOptions,
 }
 
-impl Step<'_> {
+impl MergeStep<'_> {
     async fn run(&self) -> Result<ReportRow> {
         let (t1, t2) = self.times();
         let bytes = self

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::{Action, Plan, VacuumOptions};
+use super::{Action, VacuumOptions, VacuumPlan};
 use crate::array::commits::Commit;
 use crate::array::inspect::Inspection;
 use crate::array::window::{OpenWindow, TimestampMs};
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::format::commit::{CommitKind, path_name};
 use crate::storage::{FileInfo, Storage};
 
-pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<Plan> {
+pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<VacuumPlan> {
     let window = OpenWindow::new(TimestampMs(0), None)?;
     let inspection = Inspection::open(storage, window).await?;
     let storage = inspection.storage();
@@ -62,7 +62,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
         let bytes = info(file).map_or(0, |info| info.bytes);
         vec![Action::file(file, bytes, why)]
     };
-    let mut plan = Plan::default();
+    let mut plan = VacuumPlan::default();
     plan.then(
         singles
             .iter()

@@ -1,7 +1,7 @@
 //! Fragments that others replace, or that TRUNCATE hides: of each one the commit, then the folder; last the list that says so.
 //!
 //! Two consolidations of the same fragments at the same time find each other when both are committed, and one is taken back.
-//! What that one alone replaces is visible again then, so while such a thing may happen, neither is vacuumed.
+//! VacuumedObject that one alone replaces is visible again then, so while such a thing may happen, neither is vacuumed.
 //!
 //! A replacing fragment may have been replaced itself. Then the list of what it replaced comes first, so that at no moment
 //! the list outlives the fragment that it belongs to.
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 
-use super::{Action, Plan, VacuumOptions, What, folder_bytes};
+use super::{Action, VacuumOptions, VacuumPlan, VacuumedObject, folder_bytes};
 use crate::array::commits::Commit;
 use crate::array::directory::list_commits;
 use crate::array::inspect::Inspection;
@@ -27,7 +27,7 @@ const REPLACED: &str = "another fragment replaces it";
 const TRUNCATED: &str = "a TRUNCATE hides it";
 const FOLDER_SINCE: u32 = 12;
 
-pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<Plan> {
+pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<VacuumPlan> {
     let window = OpenWindow::new(TimestampMs(0), None)?;
     let inspection = Inspection::open(storage, window).await?;
     let storage = inspection.storage();
@@ -48,7 +48,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
     believed.retain(|_| old.next().unwrap_or(false));
     let announced = Announced::read(storage).await?;
     believed.retain(|list| is_truncation(list) || !announced.rival(list));
-    let mut plan = Plan::default();
+    let mut plan = VacuumPlan::default();
     for list in in_order(believed) {
         add(storage, options, list, &commits, &mut plan).await?;
     }
@@ -158,7 +158,7 @@ async fn add(
     options: &VacuumOptions,
     list: &Commit,
     commits: &[Commit],
-    plan: &mut Plan,
+    plan: &mut VacuumPlan,
 ) -> Result<()> {
     let mut writes: BTreeMap<&str, &Commit> = BTreeMap::new();
     for commit in commits.iter().filter(|c| is_write(c)) {
@@ -196,7 +196,7 @@ async fn add(
         let bytes = folder_bytes(storage, &folder).await?;
         if bytes > 0 {
             chain.push(Action {
-                what: What::Folder,
+                what: VacuumedObject::Folder,
                 path: folder,
                 bytes,
                 why,
@@ -230,7 +230,7 @@ fn ignore(
         .fresh_fragment_name(TimestampMs(t1), TimestampMs(t2))?;
     let lines = ignored.iter().map(|(_, line)| line.as_str());
     Ok(Some(Action {
-        what: What::Create(Bytes::from(encode_ignore(lines))),
+        what: VacuumedObject::Create(Bytes::from(encode_ignore(lines))),
         path: format!("__commits/{name}.ign"),
         bytes: 0,
         why: "lists of commits no longer count for the fragments it names",

@@ -1,4 +1,4 @@
-//! What interrupted writes have left, if it is so old that no running write owns it: files under the names of unfinished
+//! VacuumedObject interrupted writes have left, if it is so old that no running write owns it: files under the names of unfinished
 //! ones, folders of fragments that nothing commits, and lists that name nothing.
 //!
 //! A folder of a running write looks like one of a dead write. It is as old as the newest of its files; a folder without
@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use super::{Action, Plan, VacuumOptions, What};
+use super::{Action, VacuumOptions, VacuumPlan, VacuumedObject};
 use crate::array::commits::Commit;
 use crate::array::directory::ENUMERATIONS_FOLDER;
 use crate::array::inspect::Inspection;
@@ -25,7 +25,7 @@ const FRAGMENTS_FOLDER: &str = "__fragments";
 /// The folders in which files are begun under other names.
 const STAGING_FOLDERS: [&str; 4] = ["", COMMITS_FOLDER, METADATA_FOLDER, "__fragment_meta"];
 
-pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<Plan> {
+pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<VacuumPlan> {
     let window = OpenWindow::new(TimestampMs(0), None)?;
     let inspection = match Inspection::open(storage, window).await {
         Ok(inspection) => Some(inspection),
@@ -40,7 +40,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
         Some(inspection) => inspection.commits().await?,
         None => Vec::new(),
     };
-    let mut plan = Plan::default();
+    let mut plan = VacuumPlan::default();
     unfinished(storage, options, &commits, true, &mut plan).await?;
     orphans(storage, options, &commits, &mut plan).await?;
     idle_lists(storage, options, &commits, &mut plan).await?;
@@ -48,13 +48,17 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
 }
 
 /// The remains of interrupted creations at a place with `no_array`.
-async fn remains(storage: &Storage, options: &VacuumOptions, no_array: Error) -> Result<Plan> {
+async fn remains(
+    storage: &Storage,
+    options: &VacuumOptions,
+    no_array: Error,
+) -> Result<VacuumPlan> {
     let root = storage.list("").await?;
     if !is_begun(storage, &root).await? {
         return Err(no_array);
     }
     let remains = CreationRemains::of(storage).await?;
-    let mut plan = Plan::default();
+    let mut plan = VacuumPlan::default();
     let announcements = &remains.announcements;
     if announcements.iter().any(|a| !options.is_old_time(a.time)) {
         return Ok(plan);
@@ -93,7 +97,7 @@ async fn unfinished(
     options: &VacuumOptions,
     commits: &[Commit],
     has_schema: bool,
-    plan: &mut Plan,
+    plan: &mut VacuumPlan,
 ) -> Result<()> {
     let (mut completed, mut removed) = (Vec::new(), Vec::new());
     for folder in STAGING_FOLDERS {
@@ -113,7 +117,7 @@ async fn unfinished(
                 Some(name) if folder == COMMITS_FOLDER && is_committed(commits, name) => {
                     let list = storage.read(&path).await?;
                     let create = Action {
-                        what: What::Create(list),
+                        what: VacuumedObject::Create(list),
                         path: format!("{COMMITS_FOLDER}/{name}.vac"),
                         bytes: 0,
                         why: "an interrupted consolidation is complete",
@@ -142,7 +146,7 @@ async fn orphans(
     storage: &Storage,
     options: &VacuumOptions,
     commits: &[Commit],
-    plan: &mut Plan,
+    plan: &mut VacuumPlan,
 ) -> Result<()> {
     let mut removed = Vec::new();
     for parent in ["", FRAGMENTS_FOLDER] {
@@ -170,7 +174,7 @@ async fn orphans(
                     .iter()
                     .fold(0_u64, |sum, f| sum.saturating_add(f.bytes));
                 removed.push(vec![Action {
-                    what: What::Folder,
+                    what: VacuumedObject::Folder,
                     path,
                     bytes,
                     why: "its write was interrupted before the commit",
@@ -204,7 +208,7 @@ async fn idle_lists(
     storage: &Storage,
     options: &VacuumOptions,
     commits: &[Commit],
-    plan: &mut Plan,
+    plan: &mut VacuumPlan,
 ) -> Result<()> {
     let mut there = HashSet::new();
     for parent in ["", FRAGMENTS_FOLDER] {

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::{Action, Plan, VacuumOptions};
+use super::{Action, VacuumOptions, VacuumPlan};
 use crate::array::directory::ArrayDirectory;
 use crate::array::metadata::METADATA_FOLDER;
 use crate::error::{Result, ResultExt};
@@ -14,7 +14,7 @@ use crate::format::commit::{parse_vacuum, path_name};
 use crate::format::names::TimestampedName;
 use crate::storage::Storage;
 
-pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<Plan> {
+pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<VacuumPlan> {
     let listing = storage.list(METADATA_FOLDER).await?;
     let find = |name: &str| listing.files.iter().find(|file| file.name == name);
     let mut lists = Vec::new();
@@ -29,7 +29,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
         let bytes = storage.read(&path).await?;
         let named = parse_vacuum(&bytes).context("file", || &path)?;
         let named = named.iter().map(|path| path_name(path).to_owned());
-        lists.push(List {
+        lists.push(VacuumList {
             path,
             bytes: list.bytes,
             replacement,
@@ -41,13 +41,13 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
     let (mut left, others): (Vec<_>, Vec<_>) = lists
         .iter()
         .partition(|list| believed.contains(list.replacement));
-    let mut plan = Plan::default();
+    let mut plan = VacuumPlan::default();
     let mut gone = HashSet::new();
     while !left.is_empty() {
         let replacements = left.iter().map(|list| list.replacement);
         let replacements = replacements.collect::<HashSet<_>>();
         let is_outer =
-            |list: &&List<'_>| list.named.iter().any(|n| replacements.contains(n.as_str()));
+            |list: &&VacuumList<'_>| list.named.iter().any(|n| replacements.contains(n.as_str()));
         let (mut outer, mut inner): (Vec<_>, Vec<_>) = left.into_iter().partition(is_outer);
         if inner.is_empty() {
             // Lists that replace each other are damaged, and hide all of their files already.
@@ -64,19 +64,19 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
             )]
         });
         plan.then(replaced.collect());
-        plan.then(inner.into_iter().map(List::removal).collect());
+        plan.then(inner.into_iter().map(VacuumList::removal).collect());
         left = outer;
     }
     // Neither what they name nor what replaces it is there.
     let idle = others
         .into_iter()
         .filter(|list| !list.named.iter().any(|name| is_there(name)));
-    plan.then(idle.map(List::removal).collect());
+    plan.then(idle.map(VacuumList::removal).collect());
     Ok(plan)
 }
 
 /// A list of files that another one replaces.
-struct List<'a> {
+struct VacuumList<'a> {
     path: String,
     bytes: u64,
     /// The file that replaces the others.
@@ -84,16 +84,16 @@ struct List<'a> {
     named: Vec<String>,
 }
 
-impl List<'_> {
+impl VacuumList<'_> {
     fn removal(&self) -> Vec<Action> {
         let why = "what it names is gone";
         vec![Action::file(self.path.as_str(), self.bytes, why)]
     }
 }
 
-/// The replacements that count: those that are there, and those that others replace which count. What replaces some files
+/// The replacements that count: those that are there, and those that others replace which count. VacuumedObject replaces some files
 /// may be gone before them, where a vacuum of another program was interrupted.
-fn believed<'a>(lists: &[List<'a>], is_there: impl Fn(&str) -> bool) -> HashSet<&'a str> {
+fn believed<'a>(lists: &[VacuumList<'a>], is_there: impl Fn(&str) -> bool) -> HashSet<&'a str> {
     let mut believed = HashSet::new();
     loop {
         let before = believed.len();
@@ -113,7 +113,7 @@ fn believed<'a>(lists: &[List<'a>], is_there: impl Fn(&str) -> bool) -> HashSet<
     }
 }
 
-pub(super) async fn plan_copies(storage: &Storage, options: &VacuumOptions) -> Result<Plan> {
+pub(super) async fn plan_copies(storage: &Storage, options: &VacuumOptions) -> Result<VacuumPlan> {
     let directory = ArrayDirectory::list(storage).await?;
     let mut named = Vec::new();
     for file in &directory.consolidated_footers {
@@ -127,7 +127,7 @@ pub(super) async fn plan_copies(storage: &Storage, options: &VacuumOptions) -> R
         .last()
         .is_some_and(|(.., file)| options.is_old(&file.info));
     named.pop();
-    let mut plan = Plan::default();
+    let mut plan = VacuumPlan::default();
     if successor_is_old {
         let removals = named.into_iter().map(|(.., file)| {
             let why = "a later file has copies of all footers";

@@ -166,7 +166,7 @@ impl VacuumOptions {
 pub async fn vacuum(storage: Storage, options: VacuumOptions) -> Result<Vec<ReportRow>> {
     let uri = storage.uri().to_owned();
     let done = async {
-        let plan: Plan = match options.mode {
+        let plan: VacuumPlan = match options.mode {
             VacuumMode::Fragments => fragments::plan(&storage, &options).await?,
             VacuumMode::Commits => commits::plan(&storage, &options).await?,
             VacuumMode::FragmentMetadata => metadata::plan_copies(&storage, &options).await?,
@@ -188,7 +188,7 @@ const CONCURRENCY: usize = 16;
 #[derive(Debug, Clone)]
 struct Action {
     /// What is done.
-    pub what: What,
+    pub what: VacuumedObject,
     /// The file or folder, relative to the array.
     pub path: String,
     /// The bytes that it takes.
@@ -199,7 +199,7 @@ struct Action {
 
 /// What is done with a file or folder.
 #[derive(Debug, Clone)]
-enum What {
+enum VacuumedObject {
     /// A file is removed.
     File,
     /// A folder is removed with all that is in it.
@@ -210,7 +210,7 @@ enum What {
 
 /// All steps.
 #[derive(Debug, Default)]
-struct Plan {
+struct VacuumPlan {
     stages: Vec<Vec<Vec<Action>>>,
 }
 
@@ -218,7 +218,7 @@ impl Action {
     /// The removal of a file.
     fn file(path: impl Into<String>, bytes: u64, why: &'static str) -> Self {
         Self {
-            what: What::File,
+            what: VacuumedObject::File,
             path: path.into(),
             bytes,
             why,
@@ -226,7 +226,7 @@ impl Action {
     }
 }
 
-impl Plan {
+impl VacuumPlan {
     /// Adds chains of steps, which begin when all chains before have ended.
     fn then(&mut self, chains: Vec<Vec<Action>>) {
         self.stages.push(chains);
@@ -253,14 +253,14 @@ impl Plan {
         let actions = self.stages.iter().flatten().flatten();
         let row = |action: &Action| {
             let created = match &action.what {
-                What::Create(bytes) => bytes.len() as u64,
-                What::File | What::Folder => 0,
+                VacuumedObject::Create(bytes) => bytes.len() as u64,
+                VacuumedObject::File | VacuumedObject::Folder => 0,
             };
             ReportRow {
                 mode: mode.name(),
                 action: match action.what {
-                    What::Create(_) => "create",
-                    What::File | What::Folder => "remove",
+                    VacuumedObject::Create(_) => "create",
+                    VacuumedObject::File | VacuumedObject::Folder => "remove",
                 },
                 object: action.path.clone(),
                 inputs: 1,
@@ -281,9 +281,9 @@ impl Plan {
 async fn follow(storage: Storage, chain: Vec<Action>, progress: &Progress) -> Result<()> {
     for action in chain {
         match action.what {
-            What::File => storage.remove_file(&action.path).await?,
-            What::Folder => storage.remove_folder(&action.path).await?,
-            What::Create(bytes) => storage.create_file(&action.path, bytes).await?,
+            VacuumedObject::File => storage.remove_file(&action.path).await?,
+            VacuumedObject::Folder => storage.remove_folder(&action.path).await?,
+            VacuumedObject::Create(bytes) => storage.create_file(&action.path, bytes).await?,
         }
         progress.done.fetch_add(1, Ordering::Relaxed);
         progress.bytes.fetch_add(action.bytes, Ordering::Relaxed);

@@ -28,14 +28,14 @@ use crate::tile::tile_memory::Scratch;
 const SAME_CELLS: usize = 1024;
 
 /// The values that a copy supplies.
-enum Source {
+enum ColumnSource {
     /// Its cells.
     Cells(ArrayRef),
     /// At most [`SAME_CELLS`] of its cells, which all have the same value.
     Same(ArrayRef),
 }
 
-impl Source {
+impl ColumnSource {
     fn array(&self) -> &ArrayRef {
         match self {
             Self::Cells(array) | Self::Same(array) => array,
@@ -109,7 +109,7 @@ fn copied(
     fetched: &Fetched,
     wanted: &dyn Fn(Range<usize>) -> bool,
     scratch: &mut Scratch,
-) -> Result<Source> {
+) -> Result<ColumnSource> {
     let table = &context.plan.spec.table;
     let of = TileOf {
         table,
@@ -119,20 +119,24 @@ fn copied(
     let scan = fragment(&context.plan, copy)?;
     if !request.is_stored() {
         let same = clip.rows.min(SAME_CELLS);
-        return Ok(Source::Same(scan.repeated(table, request.column, same)?));
+        return Ok(ColumnSource::Same(scan.repeated(
+            table,
+            request.column,
+            same,
+        )?));
     }
     // A tile that cannot be unfiltered is damaged, and its number of cells may be wrong.
     let needed = || Needed::Where(wanted);
     let mut unfilter = || scan.decode_cells(request, fetched, of, needed(), scratch);
     let refused = match scan.to_array(request.column, unfilter()?, of) {
-        Ok(array) => return Ok(Source::Cells(array)),
+        Ok(array) => return Ok(ColumnSource::Cells(array)),
         Err(e) => e,
     };
     let Some(kept) = padding_excluded(context, clip, copy)? else {
         return Err(refused);
     };
     let array = scan.to_array_of_kept(request.column, unfilter()?, of, kept)?;
-    Ok(Source::Cells(array))
+    Ok(ColumnSource::Cells(array))
 }
 
 /// The cells of a dense tile that lie inside its fragment's box; `None` if all do. The others are padding, whose bytes
@@ -178,9 +182,9 @@ fn gather(
     clip: &Clip,
     pieces: &[Piece],
     column: usize,
-    sources: &[Source],
+    sources: &[ColumnSource],
 ) -> Result<ArrayRef> {
-    if let ([Source::Cells(source)], [piece]) = (sources, pieces)
+    if let ([ColumnSource::Cells(source)], [piece]) = (sources, pieces)
         && !clip.is_empty_piece(piece)
     {
         return Ok(source.slice(piece.start, piece.len));
@@ -202,7 +206,7 @@ fn gather(
     let mut merged = MutableArrayData::new(data.iter().collect(), with_nulls, rows);
     for piece in pieces {
         match sources.get(piece.copy) {
-            Some(Source::Cells(_)) => {
+            Some(ColumnSource::Cells(_)) => {
                 merged.try_extend(piece.copy, piece.start, piece.start + piece.len)
             }
             same => {

@@ -11,20 +11,20 @@ use crate::format::schema::{ArraySchema, CellValNum};
 use crate::geometry::subarray::{BytesRange, DimRanges, Subarray};
 
 /// The sorted distinct bounds of one dimension.
-enum Axis {
+enum BoxAxis {
     Keys(Vec<u64>),
     Bytes(Vec<Vec<u8>>),
 }
 
 /// One dimension of all tiles.
-struct Column {
+struct BoxColumn {
     /// Ranks around the values that are not NaN, inclusive.
     ranks: Vec<(u32, u32)>,
     /// Which tiles may have NaN; empty if none.
     nan: Vec<bool>,
 }
 
-impl Column {
+impl BoxColumn {
     fn ranks(&self, tile: usize) -> (u32, u32) {
         self.ranks.get(tile).copied().unwrap_or_default()
     }
@@ -36,7 +36,7 @@ impl Column {
 
 /// The boxes of tiles as boxes of ranks, inclusive.
 pub struct TileBounds {
-    axes: Vec<Axis>,
+    axes: Vec<BoxAxis>,
     /// `[lo, hi]` ranks around all cells, dimension after dimension, tile after tile.
     ranks: Vec<(u32, u32)>,
     /// `[lo, hi]` ranks around the cells that are not NaN, in the same order; empty if no cell can be NaN.
@@ -57,8 +57,8 @@ impl TileBounds {
                     TileRange::Bytes { lo, hi } => Some((lo.to_vec(), hi.to_vec())),
                     _ => None,
                 }));
-                axes.push(Axis::Bytes(values));
-                columns.push(Column {
+                axes.push(BoxAxis::Bytes(values));
+                columns.push(BoxColumn {
                     ranks,
                     nan: Vec::new(),
                 });
@@ -70,8 +70,8 @@ impl TileBounds {
                 // A tile with unknown bounds may have NaN, too.
                 let float = dimension.datatype.is_float();
                 let nan = ranges.map(|range| float && range.keys().is_none());
-                axes.push(Axis::Keys(values));
-                columns.push(Column {
+                axes.push(BoxAxis::Keys(values));
+                columns.push(BoxColumn {
                     ranks,
                     nan: nan.collect(),
                 });
@@ -81,7 +81,7 @@ impl TileBounds {
     }
 
     /// Assembles the columns of all dimensions.
-    fn of_columns(axes: Vec<Axis>, columns: &[Column], tiles: usize) -> Self {
+    fn of_columns(axes: Vec<BoxAxis>, columns: &[BoxColumn], tiles: usize) -> Self {
         let each = || (0..tiles).flat_map(|tile| columns.iter().map(move |column| (column, tile)));
         let mut nan = each()
             .map(|(column, tile)| column.may_hold_nan(tile))
@@ -159,7 +159,7 @@ impl TileBounds {
             let open = range.start == 0;
             let (start, end) = (range.start as usize, range.end as usize);
             let ranges = match axis {
-                Axis::Keys(values) => {
+                BoxAxis::Keys(values) => {
                     let lo = if open {
                         0
                     } else {
@@ -173,7 +173,7 @@ impl TileBounds {
                     }
                     DimRanges::key_range(lo, hi)
                 }
-                Axis::Bytes(values) => {
+                BoxAxis::Bytes(values) => {
                     let start = if open {
                         Vec::new()
                     } else {
@@ -203,19 +203,23 @@ impl TileBounds {
     pub(super) fn of_floats(pairs: Vec<(u64, u64)>, nan: Vec<bool>) -> Self {
         let tiles = pairs.len();
         let (values, ranks) = rank(pairs.into_iter().map(Some));
-        Self::of_columns(vec![Axis::Keys(values)], &[Column { ranks, nan }], tiles)
+        Self::of_columns(
+            vec![BoxAxis::Keys(values)],
+            &[BoxColumn { ranks, nan }],
+            tiles,
+        )
     }
 
     /// The rank of the last bound that is at most a key of the only dimension.
     pub(super) fn rank_of(&self, key: u64) -> u32 {
-        let Some(Axis::Keys(values)) = self.axes.first() else {
+        let Some(BoxAxis::Keys(values)) = self.axes.first() else {
             panic!("the axis has keys")
         };
         values.partition_point(|v| *v <= key) as u32 - 1
     }
 }
 
-impl Axis {
+impl BoxAxis {
     /// The largest rank.
     fn last(&self) -> u32 {
         let count = match self {

@@ -105,9 +105,9 @@ impl ScanPlan {
                 pieces.push(self.piece_of_tile(schema, *tile)?);
             }
         }
-        let numbers = |piece: &Piece| match &piece.what {
-            What::Tile(tile) => (tile.fragment, tile.tile.get()),
-            What::Unit(_) => (usize::MAX, usize::MAX),
+        let numbers = |piece: &OrderedPiece| match &piece.what {
+            OrderedBy::Tile(tile) => (tile.fragment, tile.tile.get()),
+            OrderedBy::Unit(_) => (usize::MAX, usize::MAX),
         };
         pieces.sort_unstable_by(|a, b| {
             let ranges = a.lo.compare(&b.lo).then_with(|| a.hi.compare(&b.hi));
@@ -131,8 +131,8 @@ impl ScanPlan {
             }
             let pieces = pieces.get(slab.pieces.clone())?;
             if let [
-                Piece {
-                    what: What::Unit(unit),
+                OrderedPiece {
+                    what: OrderedBy::Unit(unit),
                     ..
                 },
             ] = pieces
@@ -141,8 +141,8 @@ impl ScanPlan {
                 continue;
             }
             let tiles = pieces.iter().map(|piece| match &piece.what {
-                What::Tile(tile) => Some(*tile),
-                What::Unit(_) => None,
+                OrderedBy::Tile(tile) => Some(*tile),
+                OrderedBy::Unit(_) => None,
             });
             let tiles = tiles.collect::<Option<Vec<_>>>()?;
             match ordered.last_mut() {
@@ -167,21 +167,25 @@ impl ScanPlan {
         Some(ordered.into_iter().map(Arc::new).collect())
     }
 
-    fn piece_of_tile(&self, schema: &ArraySchema, tile: TileRef) -> Option<Piece<'_>> {
+    fn piece_of_tile(&self, schema: &ArraySchema, tile: TileRef) -> Option<OrderedPiece<'_>> {
         let (lo, hi) = self.leading_range(schema, &tile)?;
         let subarray = &self.spec.subarray;
         let (lo, hi) = clipped(subarray, lo, hi);
-        Some(Piece {
+        Some(OrderedPiece {
             lo,
             hi,
             fragment: Some(tile.fragment),
             cells: tile.cells as u64,
-            what: What::Tile(tile),
+            what: OrderedBy::Tile(tile),
         })
     }
 
     /// A unit that de-duplicates its tiles as one piece; `None` for strings, whose clips have no last value.
-    fn piece_of_unit(&self, schema: &ArraySchema, unit: &Arc<SparseUnit>) -> Option<Piece<'_>> {
+    fn piece_of_unit(
+        &self,
+        schema: &ArraySchema,
+        unit: &Arc<SparseUnit>,
+    ) -> Option<OrderedPiece<'_>> {
         let clip = unit.clip.as_ref().unwrap_or(&self.spec.subarray);
         let ranges = unit
             .tiles
@@ -196,12 +200,12 @@ impl ScanPlan {
         };
         let (lo, hi) = ranges.reduce(around)??;
         let (lo, hi) = clipped(clip, Coordinate::Key(lo), Coordinate::Key(hi));
-        Some(Piece {
+        Some(OrderedPiece {
             lo,
             hi,
             fragment: None,
             cells: unit.cells,
-            what: What::Unit(Arc::clone(unit)),
+            what: OrderedBy::Unit(Arc::clone(unit)),
         })
     }
 
@@ -294,16 +298,16 @@ fn goes_on(schema: &ArraySchema, subarray: &Subarray, dimensions: usize) -> Resu
 }
 
 /// Tiles that are read together, and the range of the leading dimension around their cells.
-struct Piece<'a> {
+struct OrderedPiece<'a> {
     lo: Coordinate<'a>,
     hi: Coordinate<'a>,
     /// The fragment of the tile; `None` for a unit.
     fragment: Option<usize>,
     cells: u64,
-    what: What,
+    what: OrderedBy,
 }
 
-enum What {
+enum OrderedBy {
     Tile(TileRef),
     Unit(Arc<SparseUnit>),
 }
@@ -351,7 +355,7 @@ impl Slab<'_> {
 }
 
 /// Groups ascending pieces into the smallest possible slabs.
-fn slabs<'a>(pieces: &[Piece<'a>], touching: Touching) -> Vec<Slab<'a>> {
+fn slabs<'a>(pieces: &[OrderedPiece<'a>], touching: Touching) -> Vec<Slab<'a>> {
     let mut slabs: Vec<Slab<'a>> = Vec::new();
     for (i, piece) in pieces.iter().enumerate() {
         let mut slab = Slab {
@@ -390,12 +394,12 @@ mod tests {
 
     /// The slabs of tiles, each tile given as (fragment, range).
     fn parted(tiles: &[(usize, u64, u64)], touching: Touching) -> Vec<(usize, usize)> {
-        let piece = |(i, (fragment, lo, hi)): (usize, &(usize, u64, u64))| Piece {
+        let piece = |(i, (fragment, lo, hi)): (usize, &(usize, u64, u64))| OrderedPiece {
             lo: Coordinate::Key(*lo),
             hi: Coordinate::Key(*hi),
             fragment: Some(*fragment),
             cells: 10,
-            what: What::Tile(TileRef {
+            what: OrderedBy::Tile(TileRef {
                 fragment: *fragment,
                 tile: TileIdx(i as u64),
                 cells: 10,

@@ -44,7 +44,7 @@ impl RangeCuts {
 
 /// The extent of a tile, or of a row of tiles of a dense array, along the leading dimension.
 #[derive(Debug, Clone, Copy)]
-struct Span {
+struct CutSpan {
     lo: u64,
     hi: u64,
     cells: u64,
@@ -99,14 +99,14 @@ impl ScanPlan {
         Self::new(spec).await
     }
 
-    fn sparse_spans(&self, units: &[Arc<SparseUnit>]) -> Option<Vec<Span>> {
+    fn sparse_spans(&self, units: &[Arc<SparseUnit>]) -> Option<Vec<CutSpan>> {
         let tiles = units.iter().flat_map(|unit| &unit.tiles);
         let mut tiles = tiles.collect::<Vec<_>>();
         tiles.sort_unstable_by_key(|tile| (tile.fragment, tile.tile));
         tiles.dedup_by_key(|tile| (tile.fragment, tile.tile));
         let span = |tile: &crate::scan::plan::sparse_units::TileRef| {
             let (lo, hi) = self.boxes.get(tile.fragment)?.keys(tile.tile.get(), 0)?;
-            Some(Span {
+            Some(CutSpan {
                 lo,
                 hi,
                 cells: tile.cells as u64,
@@ -117,7 +117,7 @@ impl ScanPlan {
 }
 
 /// The rows of tiles of a dense array.
-fn dense_spans(dense: &DensePlan, ranges: &DimRanges) -> Option<Vec<Span>> {
+fn dense_spans(dense: &DensePlan, ranges: &DimRanges) -> Option<Vec<CutSpan>> {
     /// Beyond this, several rows of tiles are combined into one span.
     const MOST_SPANS: u64 = 1 << 12;
     let (lo, hi) = dense.bounds.range(0)?;
@@ -138,7 +138,7 @@ fn dense_spans(dense: &DensePlan, ranges: &DimRanges) -> Option<Vec<Span>> {
         let cells = cells.map(|r| (r.hi - r.lo).saturating_add(1));
         let cells = cells.fold(0, u64::saturating_add);
         if cells > 0 {
-            spans.push(Span { lo, hi, cells });
+            spans.push(CutSpan { lo, hi, cells });
         }
         row = end.checked_add(1)?;
     }
@@ -146,7 +146,7 @@ fn dense_spans(dense: &DensePlan, ranges: &DimRanges) -> Option<Vec<Span>> {
 }
 
 /// Starts of spans that split the cells about evenly.
-fn cuts(spans: &[Span], parts: u64) -> Vec<u64> {
+fn cuts(spans: &[CutSpan], parts: u64) -> Vec<u64> {
     let all = spans
         .iter()
         .fold(0_u64, |sum, s| sum.saturating_add(s.cells));
@@ -168,8 +168,8 @@ fn cuts(spans: &[Span], parts: u64) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    fn spans(list: &[(u64, u64, u64)]) -> Vec<Span> {
-        let span = |(lo, hi, cells): &(u64, u64, u64)| Span {
+    fn spans(list: &[(u64, u64, u64)]) -> Vec<CutSpan> {
+        let span = |(lo, hi, cells): &(u64, u64, u64)| CutSpan {
             lo: *lo,
             hi: *hi,
             cells: *cells,

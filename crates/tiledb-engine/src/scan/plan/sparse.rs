@@ -38,7 +38,7 @@ struct SparsePlan {
 }
 
 /// The tiles of one fragment that the subarray touches.
-struct Candidates {
+struct SparseCandidates {
     boxes: Arc<TileBoxes>,
     tiles: Vec<TileRef>,
 }
@@ -81,7 +81,7 @@ impl SparsePlan {
         let mut candidates = Vec::with_capacity(left.len());
         for (number, (fragment, boxes, mut tiles)) in left.into_iter().enumerate() {
             tiles.iter_mut().for_each(|tile| tile.fragment = number);
-            candidates.push(Candidates { boxes, tiles });
+            candidates.push(SparseCandidates { boxes, tiles });
             fragments.push(fragment);
         }
         let deletes = self.deletes(&fragments, &mut candidates)?;
@@ -124,7 +124,7 @@ impl SparsePlan {
     fn deletes(
         &mut self,
         fragments: &[Arc<Fragment>],
-        candidates: &mut [Candidates],
+        candidates: &mut [SparseCandidates],
     ) -> Result<Vec<FragmentDeletes>> {
         let snapshot = &self.spec.table.snapshot;
         let pending = fragments
@@ -174,7 +174,7 @@ impl SparsePlan {
     async fn units(
         &mut self,
         fragments: &[Arc<Fragment>],
-        candidates: &[Candidates],
+        candidates: &[SparseCandidates],
         pruning: &mut Pruning,
     ) -> Result<Vec<SparseUnit>> {
         let table = Arc::clone(&self.spec.table);
@@ -207,7 +207,7 @@ impl SparsePlan {
         }
         let of_tiles = candidates
             .iter()
-            .flat_map(Candidates::of_tiles)
+            .flat_map(SparseCandidates::of_tiles)
             .collect::<Vec<_>>();
         let bounds = TileBounds::new(schema, &of_tiles);
         let split = Overlaps::new(&tiles, &bounds, &versions).split();
@@ -277,7 +277,7 @@ impl SparsePlan {
     fn row_bounds(
         &self,
         fragments: &[Arc<Fragment>],
-        candidates: &[Candidates],
+        candidates: &[SparseCandidates],
         units: &[SparseUnit],
         proven: bool,
     ) -> (Option<u128>, u64) {
@@ -304,7 +304,7 @@ impl SparsePlan {
     }
 }
 
-impl Candidates {
+impl SparseCandidates {
     fn of_tiles(&self) -> impl Iterator<Item = (&TileBoxes, usize)> {
         self.tiles
             .iter()

@@ -111,8 +111,8 @@ impl<'a> Search<'a> {
     /// The step of a coordinate: its key, or its space tile.
     fn step(&self, key: u64) -> u64 {
         match self.by.step {
-            Step::Key => key,
-            Step::SpaceTile => self.order.tile_index(self.by.dimension, key),
+            SearchStep::Key => key,
+            SearchStep::SpaceTile => self.order.tile_index(self.by.dimension, key),
         }
     }
 
@@ -168,7 +168,7 @@ impl<'a> Search<'a> {
             all = all.saturating_add(hi.saturating_sub(lo)).saturating_add(1);
         }
         let (target, chunks) = (target?, gap.chunks.len());
-        if gap.guesses >= GUESSES || self.by.step == Step::Key && self.datatype.is_float() {
+        if gap.guesses >= GUESSES || self.by.step == SearchStep::Key && self.datatype.is_float() {
             return Some(gap.chunks.start + chunks / 2);
         }
         let part = (u128::from(target) * 2 + 1) * chunks as u128 / (u128::from(all) * 2).max(1);
@@ -273,7 +273,7 @@ impl ChunkChoice for Search<'_> {
 
 /// What ascends from cell to cell of a tile: the coordinates of a dimension, or the space tiles in which they lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum SearchStep {
     Key,
     SpaceTile,
 }
@@ -283,7 +283,7 @@ enum Step {
 pub(super) struct SearchBy {
     /// The dimension.
     pub dimension: usize,
-    step: Step,
+    step: SearchStep,
     /// Whether the steps ascend twice.
     twice: bool,
     /// The smallest and the largest step.
@@ -291,13 +291,13 @@ pub(super) struct SearchBy {
 }
 
 /// The box of a tile.
-struct TileBox<'a, F> {
+struct SearchBox<'a, F> {
     dimensions: &'a [Dimension],
     order: &'a GlobalOrder,
     ends: F,
 }
 
-impl<F: Fn(usize) -> Option<(u64, u64)>> TileBox<'_, F> {
+impl<F: Fn(usize) -> Option<(u64, u64)>> SearchBox<'_, F> {
     /// The keys of the box's ends in a dimension; `None` if it has none.
     fn keys(&self, d: usize) -> Option<(u64, u64)> {
         let dimension = self.dimensions.get(d)?;
@@ -323,7 +323,7 @@ pub(super) fn search_by<'a>(
     ends: impl Fn(usize) -> Option<(u64, u64)>,
     searched: impl Fn(usize) -> bool,
 ) -> Option<SearchBy> {
-    let tile = TileBox {
+    let tile = SearchBox {
         dimensions,
         order,
         ends,
@@ -346,8 +346,8 @@ pub(super) fn search_by<'a>(
     let mut spread = by_tile.into_iter().filter(spread);
     let found = |dimension: usize, step, twice| {
         let (lo, hi) = match step {
-            Step::Key => tile.keys(dimension)?,
-            Step::SpaceTile => tile.space_tiles(dimension),
+            SearchStep::Key => tile.keys(dimension)?,
+            SearchStep::SpaceTile => tile.space_tiles(dimension),
         };
         searched(dimension).then_some(SearchBy {
             dimension,
@@ -365,13 +365,13 @@ pub(super) fn search_by<'a>(
     });
     let first_free = free.next().flatten();
     match (spread.next(), spread.next()) {
-        (None, _) => found(first_free?, Step::Key, false),
-        (Some(only), None) if first_free == Some(only) => found(only, Step::Key, false),
+        (None, _) => found(first_free?, SearchStep::Key, false),
+        (Some(only), None) if first_free == Some(only) => found(only, SearchStep::Key, false),
         (Some(outer), inner) => {
             let (lo, hi) = tile.space_tiles(outer);
             let inner = inner.filter(|_| hi - lo == 1);
-            let inner = inner.and_then(|inner| found(inner, Step::SpaceTile, true));
-            inner.or_else(|| found(outer, Step::SpaceTile, false))
+            let inner = inner.and_then(|inner| found(inner, SearchStep::SpaceTile, true));
+            inner.or_else(|| found(outer, SearchStep::SpaceTile, false))
         }
     }
 }

@@ -370,7 +370,7 @@ pub struct DimensionBounds {
 }
 
 /// The stored coordinates at both ends of the range.
-struct Stored {
+struct StoredField {
     lo: Vec<u8>,
     hi: Vec<u8>,
 }
@@ -380,7 +380,7 @@ impl ScanPlan {
     pub fn dimension_bounds(&self, dimension: usize) -> Option<DimensionBounds> {
         let ty = self.spec.table.types.get(dimension)?;
         let dimensions = &self.spec.table.snapshot.schema.dimensions;
-        let Stored { lo, hi } = match &self.units {
+        let StoredField { lo, hi } = match &self.units {
             Units::Sparse(units) => {
                 let cell_val_num = dimensions.get(dimension)?.cell_val_num;
                 let units = units.iter().map(AsRef::as_ref);
@@ -417,7 +417,7 @@ impl ScanPlan {
         &'a self,
         units: impl Iterator<Item = &'a SparseUnit>,
         dimension: usize,
-    ) -> Option<Stored> {
+    ) -> Option<StoredField> {
         let mut found: Option<(&[u8], &[u8])> = None;
         for range in self.ranges(units, dimension) {
             let TileRange::Bytes { lo, hi } = range? else {
@@ -426,7 +426,7 @@ impl ScanPlan {
             found = Some(found.map_or((lo, hi), |(l, h)| (l.min(lo), h.max(hi))));
         }
         let (lo, hi) = found?;
-        Some(Stored {
+        Some(StoredField {
             lo: lo.to_vec(),
             hi: hi.to_vec(),
         })
@@ -437,7 +437,7 @@ impl ScanPlan {
         units: impl Iterator<Item = &'a SparseUnit>,
         dimension: usize,
         datatype: Datatype,
-    ) -> Option<Stored> {
+    ) -> Option<StoredField> {
         let mut found: Option<(u64, u64)> = None;
         for range in self.ranges(units, dimension) {
             let (lo, hi) = range?.keys()?;
@@ -447,7 +447,12 @@ impl ScanPlan {
         Some(stored(datatype, lo, hi))
     }
 
-    fn of_box(&self, dense: &DensePlan, dimension: usize, datatype: Datatype) -> Option<Stored> {
+    fn of_box(
+        &self,
+        dense: &DensePlan,
+        dimension: usize,
+        datatype: Datatype,
+    ) -> Option<StoredField> {
         let (lo, hi) = dense.bounds.range(dimension)?;
         let mut selected = self.spec.subarray.dim(dimension).clip_keys(lo, hi);
         let first = selected.next()?;
@@ -456,8 +461,8 @@ impl ScanPlan {
     }
 }
 
-fn stored(datatype: Datatype, lo: u64, hi: u64) -> Stored {
-    Stored {
+fn stored(datatype: Datatype, lo: u64, hi: u64) -> StoredField {
+    StoredField {
         lo: key::from_key(datatype, lo),
         hi: key::from_key(datatype, hi),
     }

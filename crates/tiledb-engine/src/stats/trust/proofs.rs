@@ -1,6 +1,6 @@
 //! What the statistics of one tile prove about its cells.
 
-use super::{Asked, FieldTrust, Kind, TileStatistics, integer, small_bounds, small_sum};
+use super::{Asked, FieldTrust, StatisticsKind, TileStatistics, integer, small_bounds, small_sum};
 use crate::array::fragment::statistics::Sum;
 use crate::format::datatype::Datatype;
 
@@ -39,7 +39,7 @@ impl FieldTrust {
         let values = cells.checked_sub(self.null_count(stored)?)?;
         let (min, max) = (stored.min?, stored.max?);
         let proven = match self.kind {
-            Kind::Float(datatype) => {
+            StatisticsKind::Float(datatype) => {
                 small_sum(stored.sum).is_some() && small_bounds(datatype, min, max).is_some()
             }
             _ => true,
@@ -71,9 +71,11 @@ impl FieldTrust {
             return Some(known);
         }
         match self.kind {
-            Kind::Integer(datatype) => self.integers(datatype, asked, &stored, &mut known)?,
-            Kind::Float(datatype) => self.floats(datatype, asked, &stored, &mut known)?,
-            Kind::Text => {
+            StatisticsKind::Integer(datatype) => {
+                self.integers(datatype, asked, &stored, &mut known)?
+            }
+            StatisticsKind::Float(datatype) => self.floats(datatype, asked, &stored, &mut known)?,
+            StatisticsKind::Text => {
                 if self.fill_is_null && !stored.max.is_some_and(<[u8]>::is_ascii) {
                     return None;
                 }
@@ -83,7 +85,7 @@ impl FieldTrust {
                     return None;
                 }
             }
-            Kind::Other => {}
+            StatisticsKind::Other => {}
         }
         known.min = stored.min.filter(|_| asked.min);
         known.max = stored.max.filter(|_| asked.max);

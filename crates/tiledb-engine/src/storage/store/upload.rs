@@ -33,7 +33,7 @@ pub struct Upload {
     written: u64,
     pieces: Vec<Bytes>,
     waiting_bytes: usize,
-    target: Target,
+    target: UploadTarget,
     /// Bytes of a local file for which nobody has asked the disk yet.
     unsynced: u64,
     syncing: Option<JoinHandle<io::Result<()>>>,
@@ -41,7 +41,7 @@ pub struct Upload {
 
 /// Where the bytes go.
 #[derive(Debug)]
-enum Target {
+enum UploadTarget {
     /// Nowhere yet.
     Unopened,
     /// A local file; `None` while a thread appends to it.
@@ -66,7 +66,7 @@ impl Upload {
             written: 0,
             pieces: Vec::new(),
             waiting_bytes: 0,
-            target: Target::Unopened,
+            target: UploadTarget::Unopened,
             unsynced: 0,
             syncing: None,
         }
@@ -106,12 +106,13 @@ impl Upload {
         if self.storage.local_path(&self.file).is_some() {
             self.write_pieces().await?;
             self.end_sync().await?;
-            let Target::File(open) = mem::replace(&mut self.target, Target::Unopened) else {
+            let UploadTarget::File(open) = mem::replace(&mut self.target, UploadTarget::Unopened)
+            else {
                 return Err(Error::internal("a written file is not open"));
             };
             return Ok(Uploaded { bytes, open });
         }
-        if matches!(self.target, Target::Parts(_)) {
+        if matches!(self.target, UploadTarget::Parts(_)) {
             if self.waiting_bytes > 0 {
                 self.put_part(self.waiting_bytes).await?;
             }
@@ -135,7 +136,9 @@ impl Upload {
     /// # Errors
     /// The store fails.
     pub async fn abort(mut self) -> Result<()> {
-        if let Target::Parts(mut parts) = mem::replace(&mut self.target, Target::Unopened) {
+        if let UploadTarget::Parts(mut parts) =
+            mem::replace(&mut self.target, UploadTarget::Unopened)
+        {
             let aborted = parts.abort().await;
             aborted.map_err(|error| self.storage.failed("abort", &self.file, error))?;
         }
@@ -148,7 +151,7 @@ impl Upload {
         let (storage, name) = (self.storage.clone(), self.file.clone());
         let failed = |error| storage.write_failed(&name, error);
         let file = match &mut self.target {
-            Target::File(file) => file.take(),
+            UploadTarget::File(file) => file.take(),
             _ => Some(file_write::begin(path).await.map_err(failed)?),
         };
         let file = file.ok_or_else(|| Error::internal("a file is written to after a failure"))?;
@@ -160,7 +163,7 @@ impl Upload {
         );
         let pieces = mem::take(&mut self.pieces);
         let written = file_write::append(file, pieces).await.map_err(failed);
-        self.target = Target::File(None);
+        self.target = UploadTarget::File(None);
         let written = written?;
         ticket.finish(self.waiting_bytes as u64);
         self.unsynced = self.unsynced.saturating_add(self.waiting_bytes as u64);
@@ -174,7 +177,7 @@ impl Upload {
             self.syncing = file_write::begin_sync(&written).map_err(failed)?;
             self.unsynced = 0;
         }
-        self.target = Target::File(Some(written));
+        self.target = UploadTarget::File(Some(written));
         Ok(())
     }
 
@@ -192,11 +195,11 @@ impl Upload {
 
     /// Sends all whole parts that wait.
     async fn put_parts(&mut self) -> Result<()> {
-        if !matches!(self.target, Target::Parts(_)) {
+        if !matches!(self.target, UploadTarget::Parts(_)) {
             let path = self.storage.location.path_of(&self.file);
             let begun = self.storage.store().put_multipart(&path).await;
             let begun = begun.map_err(|error| self.storage.failed("write", &self.file, error))?;
-            self.target = Target::Parts(begun);
+            self.target = UploadTarget::Parts(begun);
         }
         while self.waiting_bytes >= PART_BYTES {
             self.put_part(PART_BYTES).await?;
@@ -206,7 +209,7 @@ impl Upload {
 
     async fn put_part(&mut self, bytes: usize) -> Result<()> {
         let part = self.take_waiting(bytes);
-        let Target::Parts(parts) = &mut self.target else {
+        let UploadTarget::Parts(parts) = &mut self.target else {
             return Err(Error::internal("a part belongs to an upload of parts"));
         };
         let (storage, bytes) = (&self.storage, Some(bytes as u64));
@@ -218,7 +221,7 @@ impl Upload {
     }
 
     async fn complete(&mut self) -> Result<()> {
-        let Target::Parts(parts) = &mut self.target else {
+        let UploadTarget::Parts(parts) = &mut self.target else {
             return Err(Error::internal("only an upload of parts is completed"));
         };
         let completed = parts.complete().await;
@@ -227,7 +230,7 @@ impl Upload {
         {
             return Err(self.storage.failed("write", &self.file, error));
         }
-        self.target = Target::Unopened;
+        self.target = UploadTarget::Unopened;
         Ok(())
     }
 
@@ -267,7 +270,8 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let Target::Parts(mut parts) = mem::replace(&mut self.target, Target::Unopened) else {
+        let UploadTarget::Parts(mut parts) = mem::replace(&mut self.target, UploadTarget::Unopened)
+        else {
             return;
         };
         let uri = self.storage.location.uri_of(&self.file);

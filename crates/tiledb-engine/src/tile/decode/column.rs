@@ -91,7 +91,7 @@ impl ColumnDecoder {
             schema.dimensions.len(),
         );
         let moved = FragmentField::Dimension(dimension);
-        let field = Stored {
+        let field = StoredColumn {
             role: "dimension",
             name: &field.name,
             datatype: field.datatype,
@@ -120,7 +120,7 @@ impl ColumnDecoder {
             .attributes
             .get(attribute)
             .ok_or_else(|| Error::internal(format!("there is no attribute {attribute}")))?;
-        let field = Stored {
+        let field = StoredColumn {
             role: "attribute",
             name: &field.name,
             datatype: field.datatype,
@@ -156,7 +156,7 @@ impl ColumnDecoder {
 
     fn new(
         schema: &ArraySchema,
-        field: Stored<'_>,
+        field: StoredColumn<'_>,
         fragment_version: FormatVersion,
         ty: &ColumnType,
         key: Option<&Arc<EncryptionKey>>,
@@ -357,7 +357,7 @@ fn unexpected_nulls() -> Error {
 }
 
 /// A field in the fragment's schema.
-struct Stored<'a> {
+struct StoredColumn<'a> {
     role: &'static str,
     name: &'a str,
     datatype: Datatype,

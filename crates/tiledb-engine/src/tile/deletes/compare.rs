@@ -61,14 +61,14 @@ impl CellTest {
                     negated: *negated,
                 }
             }
-            (Test::Compare(comparison, value), Kind::Text) => {
+            (Test::Compare(comparison, value), ComparisonKind::Text) => {
                 Self::Text(*comparison, value.clone())
             }
-            (Test::Compare(comparison, value), Kind::FirstByte) => {
+            (Test::Compare(comparison, value), ComparisonKind::FirstByte) => {
                 let first = value.first().copied().unwrap_or(0);
                 Self::Number(Number::I8, *comparison, padded(&[first]))
             }
-            (Test::Compare(comparison, value), Kind::Number(number)) => {
+            (Test::Compare(comparison, value), ComparisonKind::Number(number)) => {
                 same_size(value, datatype.size())?;
                 Self::Number(number, *comparison, padded(value))
             }
@@ -80,7 +80,7 @@ impl CellTest {
         match self {
             Self::Always(answer) => answers.fill(*answer),
             Self::Number(number, comparison, value) => {
-                if let Values::Fixed { data, size } = &cells.values {
+                if let ComparedValues::Fixed { data, size } = &cells.values {
                     compare_numbers(*number, *comparison, *value, (data, *size), answers);
                 }
             }
@@ -149,12 +149,12 @@ impl CellTest {
     fn answer_one(&self, cell: &[u8]) -> bool {
         let mut answer = [false];
         let values = match self {
-            Self::Number(..) => Values::Fixed {
+            Self::Number(..) => ComparedValues::Fixed {
                 data: cell,
                 size: cell.len(),
             },
             // An empty text is a value, too.
-            _ => Values::Var {
+            _ => ComparedValues::Var {
                 starts: vec![0, cell.len()],
                 data: cell,
             },
@@ -169,17 +169,17 @@ impl CellTest {
 }
 
 /// How a comparison interprets a field's cells.
-enum Kind {
+enum ComparisonKind {
     Number(Number),
     Text,
     FirstByte,
 }
 
-fn kind(datatype: Datatype, cells: CellValNum) -> Result<Kind> {
+fn kind(datatype: Datatype, cells: CellValNum) -> Result<ComparisonKind> {
     use Datatype as D;
     let number = match datatype {
-        D::Char if !cells.is_var() => return Ok(Kind::FirstByte),
-        D::Char | D::StringAscii | D::StringUtf8 => return Ok(Kind::Text),
+        D::Char if !cells.is_var() => return Ok(ComparisonKind::FirstByte),
+        D::Char | D::StringAscii | D::StringUtf8 => return Ok(ComparisonKind::Text),
         D::Int8 => Number::I8,
         D::Int16 => Number::I16,
         D::Int32 => Number::I32,
@@ -202,7 +202,7 @@ fn kind(datatype: Datatype, cells: CellValNum) -> Result<Kind> {
             "a cell of the field has {cells:?} values of type {datatype}, but conditions compare single values"
         )));
     }
-    Ok(Kind::Number(number))
+    Ok(ComparisonKind::Number(number))
 }
 
 fn same_size(value: &[u8], size: usize) -> Result<()> {
@@ -226,12 +226,12 @@ fn padded(value: &[u8]) -> [u8; 8] {
 /// The cells of a field, as comparisons read them.
 #[derive(Debug)]
 pub(super) struct TestedCells<'a> {
-    values: Values<'a>,
+    values: ComparedValues<'a>,
     nulls: Option<&'a NullBuffer>,
 }
 
 #[derive(Debug)]
-enum Values<'a> {
+enum ComparedValues<'a> {
     Fixed {
         data: &'a [u8],
         size: usize,
@@ -247,15 +247,15 @@ enum Values<'a> {
 impl<'a> TestedCells<'a> {
     pub(super) fn new(cells: &'a Cells) -> Result<Self> {
         let values = match &cells.data {
-            CellData::Fixed(values) => Values::Fixed {
+            CellData::Fixed(values) => ComparedValues::Fixed {
                 data: values.as_slice(),
                 size: values.len() / cells.len.max(1),
             },
-            CellData::Var { offsets, data } => Values::Var {
+            CellData::Var { offsets, data } => ComparedValues::Var {
                 starts: starts(offsets, cells.len, data.len())?,
                 data: data.as_slice(),
             },
-            CellData::Encoded(strings) => Values::Encoded(strings),
+            CellData::Encoded(strings) => ComparedValues::Encoded(strings),
         };
         Ok(Self {
             values,
@@ -265,18 +265,18 @@ impl<'a> TestedCells<'a> {
 
     fn compare(&self, answers: &mut [bool], holds: impl Fn(&[u8]) -> bool) {
         match &self.values {
-            Values::Fixed { data, size } => {
+            ComparedValues::Fixed { data, size } => {
                 for (answer, cell) in answers.iter_mut().zip(data.chunks_exact((*size).max(1))) {
                     *answer = holds(cell);
                 }
             }
-            Values::Var { starts, data } => {
+            ComparedValues::Var { starts, data } => {
                 let ends = starts.iter().skip(1);
                 for (answer, (start, end)) in answers.iter_mut().zip(starts.iter().zip(ends)) {
                     *answer = holds(data.get(*start..*end).unwrap_or_default());
                 }
             }
-            Values::Encoded(strings) => {
+            ComparedValues::Encoded(strings) => {
                 let hold = (0..strings.strings())
                     .map(|number| holds(strings.string(number)))
                     .collect::<Vec<_>>();

@@ -207,7 +207,7 @@ impl FragmentDeletes {
         }
         let fields = self.fields.iter().copied().zip(fields);
         let fields = fields.map(|(field, cells)| Ok((field, TestedCells::new(cells)?)));
-        let mut work = Work {
+        let mut work = DeleteWork {
             fields: fields.collect::<Result<_>>()?,
             answers: vec![false; count],
         };
@@ -299,13 +299,13 @@ impl Tree {
 }
 
 /// The state that all comparisons of a tile share.
-struct Work<'a> {
+struct DeleteWork<'a> {
     fields: Vec<(FragmentField, TestedCells<'a>)>,
     /// The results of one comparison.
     answers: Vec<bool>,
 }
 
-impl Work<'_> {
+impl DeleteWork<'_> {
     fn answers(&mut self, field: FragmentField, test: &CellTest) -> Result<&[bool]> {
         let cells = self.fields.iter().find(|(f, _)| *f == field);
         let (_, cells) =
@@ -348,7 +348,7 @@ impl Node {
     }
 
     /// Deselects the cells for which the tree does not hold.
-    fn and_into(&self, all: &mut [bool], work: &mut Work<'_>) -> Result<()> {
+    fn and_into(&self, all: &mut [bool], work: &mut DeleteWork<'_>) -> Result<()> {
         match self {
             Self::Test(field, test) => {
                 let answers = work.answers(*field, test)?;
@@ -366,7 +366,7 @@ impl Node {
     }
 
     /// Selects the cells for which the tree holds.
-    fn or_into(&self, any: &mut [bool], work: &mut Work<'_>) -> Result<()> {
+    fn or_into(&self, any: &mut [bool], work: &mut DeleteWork<'_>) -> Result<()> {
         match self {
             Self::Test(field, test) => {
                 let answers = work.answers(*field, test)?;

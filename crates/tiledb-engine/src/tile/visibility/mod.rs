@@ -67,7 +67,7 @@ pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
         ));
     }
     let asked = tiles.iter().map(|t| Asked::new(t.mask)).collect::<Vec<_>>();
-    let fragments = Fragments::of(tiles);
+    let fragments = VisibleFragments::of(tiles);
     let packed = Packed::new(tiles, &asked, 63 - fragments.bits)?;
     let mut table = VersionTable::new(&packed.keys, fragments.bits, timed);
     let mut starts = Vec::with_capacity(tiles.len());
@@ -123,7 +123,7 @@ fn same_coordinates(tiles: &[ComparedTile<'_>], starts: &[usize], a: u32, b: u32
 }
 
 /// The fragments of some tiles, numbered in the order of the tiles.
-struct Fragments {
+struct VisibleFragments {
     /// The number of each tile's fragment.
     of_tile: Vec<u64>,
     /// Whether a fragment records the times of its cells.
@@ -132,7 +132,7 @@ struct Fragments {
     bits: u32,
 }
 
-impl Fragments {
+impl VisibleFragments {
     /// Numbers the fragments; tiles of one fragment must be neighbours.
     fn of(tiles: &[ComparedTile<'_>]) -> Self {
         let (mut of_tile, mut timed) = (Vec::with_capacity(tiles.len()), Vec::new());

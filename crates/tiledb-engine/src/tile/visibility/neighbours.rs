@@ -90,15 +90,15 @@ impl Runs {
     pub fn older(&self, tiles: &[Option<TimedTile<'_>>]) -> Vec<(usize, usize)> {
         let mut older = Vec::new();
         // The newest version at each coordinates of the run; empty while the run is a single cell.
-        let mut newest: Vec<Copy<'_, '_>> = Vec::new();
-        let mut last: Option<Copy<'_, '_>> = None;
+        let mut newest: Vec<CellCopy<'_, '_>> = Vec::new();
+        let mut last: Option<CellCopy<'_, '_>> = None;
         for (number, (runs, tile)) in self.tiles.iter().zip(tiles).enumerate() {
             let Some(tile) = tile else {
                 last = None;
                 continue;
             };
             runs.asked.for_each(&runs.tied, |cell, tied| {
-                let version = Copy { number, tile, cell };
+                let version = CellCopy { number, tile, cell };
                 match (tied, last) {
                     (true, Some(last)) => {
                         if newest.is_empty() {
@@ -162,13 +162,13 @@ impl TileRuns {
 
 /// A version in a run.
 #[derive(Clone, Copy)]
-struct Copy<'t, 'a> {
+struct CellCopy<'t, 'a> {
     number: usize,
     tile: &'t TimedTile<'a>,
     cell: usize,
 }
 
-impl Copy<'_, '_> {
+impl CellCopy<'_, '_> {
     fn time(&self) -> u64 {
         self.tile.times.get(self.cell).copied().unwrap_or(0)
     }

@@ -35,7 +35,7 @@ impl Packed {
         for d in 0..dimensions {
             let cells = tiles.iter().zip(asked);
             let cells = cells.filter_map(|(tile, asked)| Some((tile.dims.get(d)?, asked)));
-            let column = Column {
+            let column = PackedColumn {
                 tiles: cells.collect(),
             };
             columns.push(column);
@@ -51,7 +51,7 @@ impl Packed {
     }
 }
 
-fn exact(columns: &[Column<'_, '_>], count: usize, limit: u32) -> Result<Option<Vec<u64>>> {
+fn exact(columns: &[PackedColumn<'_, '_>], count: usize, limit: u32) -> Result<Option<Vec<u64>>> {
     let mut bounds = Vec::with_capacity(columns.len());
     let mut bits = 0;
     for column in columns {
@@ -82,7 +82,7 @@ fn exact(columns: &[Column<'_, '_>], count: usize, limit: u32) -> Result<Option<
     Ok((used <= limit).then_some(keys))
 }
 
-fn hashed(columns: &[Column<'_, '_>], count: usize, limit: u32) -> Result<Vec<u64>> {
+fn hashed(columns: &[PackedColumn<'_, '_>], count: usize, limit: u32) -> Result<Vec<u64>> {
     let mut keys = zeros(count);
     for column in columns {
         column.push_hashes(&mut keys)?;
@@ -104,11 +104,11 @@ fn bits_of(largest: u64) -> u32 {
 }
 
 /// One dimension of all tiles.
-struct Column<'c, 't> {
+struct PackedColumn<'c, 't> {
     tiles: Vec<(&'c DimCells<'t>, &'c Asked)>,
 }
 
-impl Column<'_, '_> {
+impl PackedColumn<'_, '_> {
     /// The smallest and the largest key among the compared cells; `None` for strings.
     fn bounds(&self) -> Result<Option<(u64, u64)>> {
         let (mut lo, mut hi) = (u64::MAX, 0);

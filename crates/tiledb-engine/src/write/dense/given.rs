@@ -168,7 +168,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 /// # Errors
 /// The record is cut off.
 pub(super) fn decode(record: &[u8]) -> Result<(Vec<u64>, GivenCells)> {
-    let mut rest = Rest(record);
+    let mut rest = GivenRest(record);
     let tile = rest.numbers()?;
     let runs = (0..rest.number()?).map(|_| {
         Ok(GivenRun {
@@ -203,9 +203,9 @@ pub(super) fn decode(record: &[u8]) -> Result<(Vec<u64>, GivenCells)> {
 }
 
 /// What is left of a record.
-struct Rest<'a>(&'a [u8]);
+struct GivenRest<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> GivenRest<'a> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk().ok_or_else(cut_off)?;
         self.0 = rest;

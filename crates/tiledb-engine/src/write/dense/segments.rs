@@ -57,7 +57,7 @@ pub(super) fn segments(grid: &TileGrid, keys: &[Vec<u64>]) -> Vec<Segment> {
         let tile = tile.collect::<Vec<_>>();
         let lo = grid.tile_lo(&tile);
         let sides = lo.into_iter().zip(extents).zip(&strides);
-        let sides = sides.map(|((lo, extent), stride)| Side {
+        let sides = sides.map(|((lo, extent), stride)| SegmentSide {
             lo,
             extent: *extent,
             stride: *stride,
@@ -71,7 +71,7 @@ pub(super) fn segments(grid: &TileGrid, keys: &[Vec<u64>]) -> Vec<Segment> {
 }
 
 /// A tile in one dimension.
-struct Side {
+struct SegmentSide {
     /// Its first key.
     lo: u64,
     /// The number of its keys.
@@ -81,7 +81,7 @@ struct Side {
 }
 
 /// The places of the rows from `row` on, which belongs to the tile, up to the first that doesn't.
-fn places_in_tile(keys: &[Vec<u64>], sides: &[Side], row: usize) -> Places {
+fn places_in_tile(keys: &[Vec<u64>], sides: &[SegmentSide], row: usize) -> Places {
     let rows = keys.first().map_or(0, Vec::len);
     let mut places = Places::default();
     let mut row = row;
@@ -123,7 +123,7 @@ fn places_in_tile(keys: &[Vec<u64>], sides: &[Side], row: usize) -> Places {
 
 /// The place of the first row of a block, and the distance between the places of neighbours, if each row is one step from the
 /// one before and all lie in the tile: so come the rows of a grid that is read line by line.
-fn line(keys: &[Vec<u64>], sides: &[Side], block: &Range<usize>) -> Option<(u64, u64)> {
+fn line(keys: &[Vec<u64>], sides: &[SegmentSide], block: &Range<usize>) -> Option<(u64, u64)> {
     let (mut place, mut step) = (0_u64, 0_u64);
     for (keys, side) in keys.iter().zip(sides) {
         let keys = keys.get(block.clone())?;
@@ -216,7 +216,7 @@ mod tests {
             let keys = [0, 1].map(|dim| walk.iter().map(|row| row[dim]).collect::<Vec<_>>());
             let lows = [u64::MAX - 200, 0];
             let strides = [extents[1], 1];
-            let sides = [0, 1].map(|dim| Side { lo: lows[dim], extent: extents[dim], stride: strides[dim] });
+            let sides = [0, 1].map(|dim| SegmentSide { lo: lows[dim], extent: extents[dim], stride: strides[dim] });
             let offset = |row: &[u64; 2], dim: usize| row[dim].wrapping_sub(lows[dim]);
             let is_inside = |row: &[u64; 2]| (0..2).all(|dim| offset(row, dim) < extents[dim]);
             let inside = walk.iter().take_while(|row| is_inside(row)).count();

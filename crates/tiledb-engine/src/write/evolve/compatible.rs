@@ -35,7 +35,7 @@ pub(super) async fn check(
     evolved: &ArrayDefinition,
 ) -> Result<BTreeSet<String>> {
     check_versions(base).await?;
-    let mut fragments = Fragments { base, loaded: None };
+    let mut fragments = WrittenFragments { base, loaded: None };
     let mut idle = BTreeSet::new();
     for step in steps {
         match step {
@@ -56,7 +56,7 @@ pub(super) async fn check(
 /// Fails if existing cells would show NULL in a NOT NULL column, because its fill value isn't a valid time or isn't a code of
 /// its enumeration.
 async fn check_shown(
-    fragments: &mut Fragments<'_>,
+    fragments: &mut WrittenFragments<'_>,
     added: &Attribute,
     evolved: &ArrayDefinition,
 ) -> Result<()> {
@@ -78,7 +78,7 @@ async fn check_shown(
 
 /// The idle deletes that test the column. libtiledb looks for the columns of all deletes in the newest schema, even of deletes
 /// that every fragment has processed. Fails if a fragment of any time hasn't processed one of them.
-async fn idle_deletes(fragments: &mut Fragments<'_>, column: &str) -> Result<Vec<String>> {
+async fn idle_deletes(fragments: &mut WrittenFragments<'_>, column: &str) -> Result<Vec<String>> {
     let base = fragments.base;
     let mut deletes = base.inspection.deletes().await?;
     deletes.retain(|delete| delete.condition.fields().contains(&column));
@@ -119,12 +119,12 @@ pub(super) async fn empty(base: &Base, idle: &BTreeSet<String>) -> Result<()> {
 }
 
 /// The fragments of the array, which are opened only if that is needed.
-struct Fragments<'a> {
+struct WrittenFragments<'a> {
     base: &'a Base,
     loaded: Option<Vec<Arc<Fragment>>>,
 }
 
-impl Fragments<'_> {
+impl WrittenFragments<'_> {
     async fn load(&mut self) -> Result<&[Arc<Fragment>]> {
         if self.loaded.is_none() {
             let found = self.base.inspection.fragments().await?;
@@ -199,7 +199,7 @@ fn strings_in_runs(schema: &ArraySchema) -> Option<String> {
 /// Fails if cells of an attribute that was dropped would come back as something else: libtiledb reads what is stored with the
 /// type that the new attribute has.
 async fn check_again(
-    fragments: &mut Fragments<'_>,
+    fragments: &mut WrittenFragments<'_>,
     added: &Attribute,
     evolved: &ArrayDefinition,
 ) -> Result<()> {

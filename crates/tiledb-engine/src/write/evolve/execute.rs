@@ -134,7 +134,7 @@ impl Execution<'_> {
     }
 
     /// Puts the files of enumerations that have none, and gives the schema that names them.
-    async fn stage(&self, storage: &Storage, array: &ArrayDefinition) -> Result<Staged> {
+    async fn stage(&self, storage: &Storage, array: &ArrayDefinition) -> Result<StagedSchema> {
         let mut schema = array.schema.clone();
         let mut files = Vec::new();
         for enumeration in &array.enumerations {
@@ -153,7 +153,7 @@ impl Execution<'_> {
             files.push((format!("{ENUMERATIONS_FOLDER}/{file}"), named.encode()?));
         }
         let schema = stored(storage, &schema.encode()?)?;
-        let mut staged = Staged {
+        let mut staged = StagedSchema {
             schema,
             enumerations: Vec::new(),
         };
@@ -170,7 +170,12 @@ impl Execution<'_> {
     }
 
     /// Puts the schema, which makes the evolution visible.
-    async fn put(&self, storage: &Storage, staged: &Staged, time: TimestampMs) -> Result<String> {
+    async fn put(
+        &self,
+        storage: &Storage,
+        staged: &StagedSchema,
+        time: TimestampMs,
+    ) -> Result<String> {
         let name = self.clock.fresh_name(time, time)?;
         let file = format!("{SCHEMA_FOLDER}/{name}");
         let Err(error) = storage.create_file(&file, staged.schema.clone()).await else {
@@ -228,12 +233,12 @@ impl Execution<'_> {
 }
 
 /// The schema of an evolution before it is put, and the files that it names, which are there.
-struct Staged {
+struct StagedSchema {
     schema: Bytes,
     enumerations: Vec<String>,
 }
 
-impl Staged {
+impl StagedSchema {
     /// Removes files that no schema names.
     async fn withdraw(&self, storage: &Storage) -> Result<()> {
         for file in &self.enumerations {

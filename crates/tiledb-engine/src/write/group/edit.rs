@@ -43,14 +43,14 @@ const CHANGES: &str = "_2";
 /// ```
 #[derive(Debug, Clone)]
 pub struct GroupEdit {
-    changes: Vec<Change>,
+    changes: Vec<MemberChange>,
     encryption_key: Option<Arc<EncryptionKey>>,
     clock: Clock,
     time: Option<TimestampMs>,
 }
 
 #[derive(Debug, Clone)]
-enum Change {
+enum MemberChange {
     Add(NewMember),
     Remove(String),
 }
@@ -121,7 +121,7 @@ impl GroupEdit {
     }
 
     fn add_place(mut self, place: Place, name: Option<&str>, relative: Option<bool>) -> Self {
-        self.changes.push(Change::Add(NewMember {
+        self.changes.push(MemberChange::Add(NewMember {
             place,
             name: name.map(str::to_owned),
             relative,
@@ -132,7 +132,7 @@ impl GroupEdit {
     /// Removes the member of a name, or of a URI if it has no name. What it is stays on storage.
     #[must_use]
     pub fn remove(mut self, name: &str) -> Self {
-        self.changes.push(Change::Remove(name.to_owned()));
+        self.changes.push(MemberChange::Remove(name.to_owned()));
         self
     }
 
@@ -186,14 +186,14 @@ impl GroupEdit {
         let (mut entries, mut words) = (Vec::new(), Vec::new());
         for change in &self.changes {
             let entry = match change {
-                Change::Add(new) => {
+                MemberChange::Add(new) => {
                     let entry = entry(storage, new).await?;
                     check_new(&members, &entry)?;
                     members.insert(entry.key().to_owned(), entry.clone());
                     words.push(format!("add {} {:?}", entry.kind, entry.key()));
                     entry
                 }
-                Change::Remove(name) => {
+                MemberChange::Remove(name) => {
                     let key = find(&members, name)?;
                     let found = members.remove(&key);
                     let found = found.ok_or_else(|| Error::internal("a member is gone"))?;

@@ -18,7 +18,7 @@ pub(super) enum Numbers {
 }
 
 /// Minimum, maximum and sum of numbers.
-pub(super) struct Summary {
+pub(super) struct NumberSummary {
     pub(super) min: Vec<u8>,
     pub(super) max: Vec<u8>,
     pub(super) sum: [u8; 8],
@@ -178,21 +178,21 @@ floats!(f32, f64);
 
 impl Numbers {
     /// As [`Self::summarise`], for cells without gaps.
-    pub(super) fn summarise_all(self, cells: &[u8]) -> Summary {
+    pub(super) fn summarise_all(self, cells: &[u8]) -> NumberSummary {
         with_numbers!(self, T => {
             let (cells, _) = cells.as_chunks::<{ size_of::<T>() }>();
             let (min, max, sum) = summarise_blocks(cells, T::from_le_bytes);
             let stored = |number: Option<T>| number.map_or_else(Vec::new, |n| n.to_le_bytes().to_vec());
-            Summary { min: stored(min), max: stored(max), sum: sum.bytes() }
+            NumberSummary { min: stored(min), max: stored(max), sum: sum.bytes() }
         })
     }
 
-    pub(super) fn summarise<'a>(self, cells: impl Iterator<Item = &'a [u8]>) -> Summary {
+    pub(super) fn summarise<'a>(self, cells: impl Iterator<Item = &'a [u8]>) -> NumberSummary {
         with_numbers!(self, T => {
             let numbers = cells.filter_map(|cell| cell.try_into().ok()).map(T::from_le_bytes);
             let (min, max, sum) = summarise(numbers);
             let stored = |number: Option<T>| number.map_or_else(Vec::new, |n| n.to_le_bytes().to_vec());
-            Summary { min: stored(min), max: stored(max), sum: sum.bytes() }
+            NumberSummary { min: stored(min), max: stored(max), sum: sum.bytes() }
         })
     }
 
@@ -219,7 +219,7 @@ impl Numbers {
 }
 
 /// What is known of the numbers so far.
-struct Known<T: Summed> {
+struct KnownNumbers<T: Summed> {
     min: Option<T>,
     max: Option<T>,
     nan: Option<T>,
@@ -227,7 +227,7 @@ struct Known<T: Summed> {
     stopped: bool,
 }
 
-impl<T: Summed> Known<T> {
+impl<T: Summed> KnownNumbers<T> {
     fn nothing() -> Self {
         Self {
             min: None,
@@ -262,7 +262,7 @@ impl<T: Summed> Known<T> {
 pub(super) fn summarise<T: Summed>(
     numbers: impl Iterator<Item = T>,
 ) -> (Option<T>, Option<T>, T::Sum) {
-    let mut known = Known::nothing();
+    let mut known = KnownNumbers::nothing();
     numbers.for_each(|number| known.add(number));
     known.end()
 }
@@ -275,7 +275,7 @@ pub(super) fn summarise_blocks<T: Summed, const N: usize>(
     cells: &[[u8; N]],
     read: impl Fn([u8; N]) -> T,
 ) -> (Option<T>, Option<T>, T::Sum) {
-    let mut known = Known::<T>::nothing();
+    let mut known = KnownNumbers::<T>::nothing();
     for block in cells.chunks(BLOCK) {
         let numbers = || block.iter().map(|cell| read(*cell));
         let Some(first) = numbers().next() else {

@@ -34,7 +34,7 @@ pub struct Audited {
     /// The fragment; its fields moved into `fields`.
     pub sound: Sound,
     /// The fields that can be read: dimensions first.
-    pub fields: Vec<FieldReader>,
+    pub fields: Vec<CheckedReader>,
     /// The enumeration of each field.
     pub enumerations: Vec<Option<Arc<Enumeration>>>,
     /// How many of the fields are dimensions.
@@ -68,7 +68,7 @@ impl Audited {
             let reader = match tiles {
                 Ok(Some(tiles)) => {
                     let key = storage.encryption_key();
-                    FieldReader::new(&fragment, field, statistics, tiles, key)
+                    CheckedReader::new(&fragment, field, statistics, tiles, key)
                 }
                 Ok(None) => continue,
                 Err(e) => Err(e),
@@ -89,7 +89,7 @@ impl Audited {
                 }
             }
         }
-        let is_dimension = |reader: &&FieldReader| reader.field.kind == Kind::Dimension;
+        let is_dimension = |reader: &&CheckedReader| reader.field.kind == Kind::Dimension;
         let dimensions = fields.iter().filter(is_dimension).count();
         let dense = match fragment.footer.dense {
             true => fragment
@@ -130,7 +130,11 @@ impl Audited {
     }
 }
 
-fn enumeration(reader: &FieldReader, sound: &Sound, schemas: &Schemas) -> Option<Arc<Enumeration>> {
+fn enumeration(
+    reader: &CheckedReader,
+    sound: &Sound,
+    schemas: &Schemas,
+) -> Option<Arc<Enumeration>> {
     let FragmentField::Attribute(a) = reader.field.field else {
         return None;
     };
@@ -150,7 +154,7 @@ pub struct Source<'a> {
 
 /// How a field is decoded.
 #[derive(Debug)]
-enum Decoder {
+enum CheckedDecoder {
     Column(Box<ColumnDecoder>),
     /// Times and indexes of cells.
     Numbers(Pipeline),
@@ -158,11 +162,11 @@ enum Decoder {
 
 /// A field that is read.
 #[derive(Debug)]
-pub struct FieldReader {
+pub struct CheckedReader {
     pub field: Field,
     pub stored: FieldStatistics,
     tiles: FieldTiles,
-    decoder: Decoder,
+    decoder: CheckedDecoder,
     /// Decodes validity once more, to see its bytes.
     validity: Option<Pipeline>,
 }
@@ -174,7 +178,7 @@ pub struct Asked {
     var_bytes: usize,
 }
 
-impl FieldReader {
+impl CheckedReader {
     /// A reader of a field whose tiles are at `tiles`.
     pub fn new(
         fragment: &Fragment,
@@ -193,13 +197,13 @@ impl FieldReader {
         let decoder = match field.field {
             FragmentField::Dimension(d) => {
                 let decoder = ColumnDecoder::for_dimension(schema, d, version, &ty, key)?;
-                Decoder::Column(Box::new(decoder))
+                CheckedDecoder::Column(Box::new(decoder))
             }
             FragmentField::Attribute(a) => {
                 let decoder = ColumnDecoder::for_attribute(schema, a, version, &ty, key)?;
-                Decoder::Column(Box::new(decoder))
+                CheckedDecoder::Column(Box::new(decoder))
             }
-            _ => Decoder::Numbers(cell_numbers_pipeline(schema, version, key)?),
+            _ => CheckedDecoder::Numbers(cell_numbers_pipeline(schema, version, key)?),
         };
         let validity = field.nullable.then(|| validity(schema, fragment, key));
         Ok(Self {
@@ -234,16 +238,16 @@ impl FieldReader {
     /// About how many bytes a decoded tile takes.
     pub fn decoded_bytes(&self, asked: &Asked, cells: usize) -> usize {
         match &self.decoder {
-            Decoder::Column(decoder) => decoder.decoded_bytes(cells, asked.var_bytes),
-            Decoder::Numbers(_) => cells.saturating_mul(16),
+            CheckedDecoder::Column(decoder) => decoder.decoded_bytes(cells, asked.var_bytes),
+            CheckedDecoder::Numbers(_) => cells.saturating_mul(16),
         }
     }
 
     /// Whether bitsort moved the cells of the field.
     pub fn moved(&self) -> Option<&Bitsort> {
         match &self.decoder {
-            Decoder::Column(decoder) => decoder.bitsort(),
-            Decoder::Numbers(_) => None,
+            CheckedDecoder::Column(decoder) => decoder.bitsort(),
+            CheckedDecoder::Numbers(_) => None,
         }
     }
 
@@ -257,7 +261,7 @@ impl FieldReader {
         scratch: &mut Scratch,
     ) -> Result<Column> {
         let decoded = match (&self.decoder, order) {
-            (Decoder::Numbers(pipeline), _) => {
+            (CheckedDecoder::Numbers(pipeline), _) => {
                 let numbers = decode_u64(pipeline, &tile.values, cells, scratch)?;
                 let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
                 Cells {
@@ -266,10 +270,10 @@ impl FieldReader {
                     nulls: None,
                 }
             }
-            (Decoder::Column(decoder), Some(order)) if decoder.bitsort().is_some() => {
+            (CheckedDecoder::Column(decoder), Some(order)) if decoder.bitsort().is_some() => {
                 decoder.decode_moved(tile, order, scratch)?
             }
-            (Decoder::Column(decoder), _) => {
+            (CheckedDecoder::Column(decoder), _) => {
                 decoder.decode_cells(tile, cells, asked.var_bytes, Needed::All, scratch)?
             }
         };
@@ -310,12 +314,12 @@ fn validity(
 
 /// The stored coordinates of a tile, by which bitsort's order is found again.
 pub fn moved_order(
-    readers: &[FieldReader],
+    readers: &[CheckedReader],
     coordinates: &[Bytes],
     cells: usize,
     duplicates: Duplicates,
 ) -> Result<Option<CellOrder>> {
-    let Some(bitsort) = readers.iter().find_map(FieldReader::moved) else {
+    let Some(bitsort) = readers.iter().find_map(CheckedReader::moved) else {
         return Ok(None);
     };
     let order = bitsort.order(coordinates, cells, duplicates);

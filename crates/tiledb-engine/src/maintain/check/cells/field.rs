@@ -1,7 +1,7 @@
 //! The checks of one field of a tile, which are the same in sparse and in dense fragments, and of its values: validity
 //! bytes, text, and codes of an enumeration.
 
-use super::context::{Audited, FieldReader, Source};
+use super::context::{Audited, CheckedReader, Source};
 use super::{Problem, TileFindings, of_field};
 use crate::array::fragment::FragmentField;
 use crate::error::Result;
@@ -140,7 +140,7 @@ fn check_validity(
 /// Checks that text is valid in its encoding or is the usual fill value of CHAR.
 fn check_text(
     audited: &Audited,
-    reader: &FieldReader,
+    reader: &CheckedReader,
     column: &Column,
     field: usize,
     tile: u64,
@@ -192,7 +192,7 @@ fn validator(datatype: Datatype) -> Option<fn(&[u8]) -> bool> {
 /// dense fragments may have, and in deleted cells.
 fn check_codes(
     audited: &Audited,
-    reader: &FieldReader,
+    reader: &CheckedReader,
     column: &Column,
     field: usize,
     tile: u64,

@@ -175,7 +175,7 @@ pub struct Memory {
     most: u32,
 }
 
-struct Held {
+struct HeldTile {
     _grant: Grant,
     _turn: OwnedSemaphorePermit,
 }
@@ -189,10 +189,10 @@ impl Memory {
         }
     }
 
-    async fn reserve(&self, bytes: usize) -> Result<Held> {
+    async fn reserve(&self, bytes: usize) -> Result<HeldTile> {
         let turn = self.turn(1).await?;
         if let Ok(grant) = self.budget.reserve(bytes) {
-            return Ok(Held {
+            return Ok(HeldTile {
                 _grant: grant,
                 _turn: turn,
             });
@@ -200,7 +200,7 @@ impl Memory {
         drop(turn);
         // When it is this run's turn alone, nothing of this check holds memory.
         let turn = self.turn(self.most).await?;
-        Ok(Held {
+        Ok(HeldTile {
             _grant: self.budget.reserve(bytes)?,
             _turn: turn,
         })

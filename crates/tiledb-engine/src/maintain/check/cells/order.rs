@@ -34,7 +34,7 @@ pub struct OrderRule {
 
 /// How a cell follows another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum OrderVerdict {
     Fine,
     /// In order if strings are compared by signed bytes.
     Signed,
@@ -96,17 +96,17 @@ impl OrderRule {
     /// Compares a cell with the one behind it; what is wrong, if something is.
     pub fn pair(&self, a: &Cell<'_>, b: &Cell<'_>, tile: u64) -> Option<Problem> {
         let (rule, expected) = match self.verdict(a, b) {
-            Verdict::Fine => return None,
-            Verdict::Signed => (
+            OrderVerdict::Fine => return None,
+            OrderVerdict::Signed => (
                 Rule::SignedStringOrder,
                 "strings in the order of their bytes",
             ),
-            Verdict::Wrong => (Rule::CellOrder, "cells in the global order of the array"),
-            Verdict::Twice => (
+            OrderVerdict::Wrong => (Rule::CellOrder, "cells in the global order of the array"),
+            OrderVerdict::Twice => (
                 Rule::DuplicateCells,
                 "each cell once, as the array allows no duplicates",
             ),
-            Verdict::OlderFirst => (Rule::CellOrder, "the newest version of a cell first"),
+            OrderVerdict::OlderFirst => (Rule::CellOrder, "the newest version of a cell first"),
         };
         let found = format!("{} before {}", self.show(a), self.show(b));
         Some(Problem {
@@ -118,22 +118,22 @@ impl OrderRule {
         })
     }
 
-    fn verdict(&self, a: &Cell<'_>, b: &Cell<'_>) -> Verdict {
+    fn verdict(&self, a: &Cell<'_>, b: &Cell<'_>) -> OrderVerdict {
         match self.compare(a, b, false) {
-            Ordering::Less => Verdict::Fine,
+            Ordering::Less => OrderVerdict::Fine,
             // Zeros of either sign are different coordinates, in any order.
-            Ordering::Equal if self.allows_duplicates || a.zeros != b.zeros => Verdict::Fine,
+            Ordering::Equal if self.allows_duplicates || a.zeros != b.zeros => OrderVerdict::Fine,
             Ordering::Equal => match (a.time, b.time) {
-                (Some(a), Some(b)) if a >= b => Verdict::Fine,
-                (Some(_), Some(_)) => Verdict::OlderFirst,
-                _ => Verdict::Twice,
+                (Some(a), Some(b)) if a >= b => OrderVerdict::Fine,
+                (Some(_), Some(_)) => OrderVerdict::OlderFirst,
+                _ => OrderVerdict::Twice,
             },
             Ordering::Greater if self.may_be_signed(a, b) => match self.compare(a, b, true) {
-                Ordering::Greater => Verdict::Wrong,
-                _ => Verdict::Signed,
+                Ordering::Greater => OrderVerdict::Wrong,
+                _ => OrderVerdict::Signed,
             },
-            Ordering::Greater if self.is_loose_tie(a, b) => Verdict::Fine,
-            Ordering::Greater => Verdict::Wrong,
+            Ordering::Greater if self.is_loose_tie(a, b) => OrderVerdict::Fine,
+            Ordering::Greater => OrderVerdict::Wrong,
         }
     }
 

@@ -123,12 +123,12 @@ fn moved(source: &Source<'_>, findings: &mut TileFindings) -> Result<Option<Cell
 }
 
 /// The coordinates of a dimension, ready to compare.
-enum Axis<'a> {
+enum CheckedAxis<'a> {
     Keys(Vec<u64>),
     Strings(&'a Column),
 }
 
-impl Axis<'_> {
+impl CheckedAxis<'_> {
     fn at(&self, cell: usize) -> Coordinate<'_> {
         match self {
             Self::Keys(keys) => Coordinate::Key(keys.get(cell).copied().unwrap_or(0)),
@@ -160,9 +160,9 @@ fn order(
             Some(bytes) => {
                 let mut keys = Vec::with_capacity(column.len);
                 key::keys(reader.field.datatype, bytes, &mut keys)?;
-                Axis::Keys(keys)
+                CheckedAxis::Keys(keys)
             }
-            None => Axis::Strings(column),
+            None => CheckedAxis::Strings(column),
         });
     }
     let (mut before, mut cell) = (Cell::default(), Cell::default());

@@ -15,7 +15,7 @@ use crate::maintain::check::rule::Rule;
 use crate::storage::{FileInfo, Storage};
 
 /// Checks the files about other commits. `is_there` says whether the folder of a fragment exists.
-pub fn check(lists: &Lists, is_there: impl Fn(&str) -> bool, report: &Reporter) {
+pub fn check(lists: &CommitLists, is_there: impl Fn(&str) -> bool, report: &Reporter) {
     let committed = lists.committed();
     ignored(lists, report);
     repeated(lists, report);
@@ -23,7 +23,7 @@ pub fn check(lists: &Lists, is_there: impl Fn(&str) -> bool, report: &Reporter) 
 }
 
 /// Names that are ignored take effect only in lists.
-fn ignored(lists: &Lists, report: &Reporter) {
+fn ignored(lists: &CommitLists, report: &Reporter) {
     let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, file) in &lists.ignored {
         files.entry(file).or_default().push(name);
@@ -47,7 +47,7 @@ fn ignored(lists: &Lists, report: &Reporter) {
 }
 
 /// A commit is a file of its own or a line of a list.
-fn repeated(lists: &Lists, report: &Reporter) {
+fn repeated(lists: &CommitLists, report: &Reporter) {
     for (name, own) in &lists.own {
         if let Some(list) = lists.listed.get(name) {
             let found = format!("{} lists it, too", list.path);
@@ -65,7 +65,7 @@ fn repeated(lists: &Lists, report: &Reporter) {
 
 /// Replaced fragments are hidden, so what replaces them must be committed.
 fn replaced(
-    lists: &Lists,
+    lists: &CommitLists,
     committed: &BTreeMap<&str, &Commit>,
     is_there: impl Fn(&str) -> bool,
     report: &Reporter,
@@ -129,7 +129,7 @@ pub struct VacuumFile {
 
 /// The contents of all commit files, by the names of fragments.
 #[derive(Debug, Default)]
-pub struct Lists {
+pub struct CommitLists {
     /// Fragments with a commit file of their own.
     pub own: BTreeMap<String, Commit>,
     /// Fragments in lists.
@@ -142,7 +142,7 @@ pub struct Lists {
     pub deletes: Vec<DeleteFile>,
 }
 
-impl Lists {
+impl CommitLists {
     /// Reads all commit files; those that can't be read are reported.
     pub async fn read(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<Self> {
         let mut lists = Self::default();

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::commits::Lists;
+use super::commits::CommitLists;
 use super::folders::{FRAGMENTS_FOLDER, Folders};
 use crate::array::directory::CommittedFragment;
 use crate::array::fragment::METADATA_FILE;
@@ -43,7 +43,7 @@ pub fn folders_by_name(folders: &Folders) -> BTreeMap<String, String> {
 pub async fn check(
     storage: &Storage,
     folders: &Folders,
-    lists: &Lists,
+    lists: &CommitLists,
     report: &Reporter,
 ) -> Result<Vec<CommittedFragment>> {
     let mut unclaimed = folders_by_name(folders);
@@ -92,7 +92,7 @@ pub async fn check(
 }
 
 /// The names of fragments that others replace.
-fn replaced(lists: &Lists) -> BTreeSet<&str> {
+fn replaced(lists: &CommitLists) -> BTreeSet<&str> {
     let names = lists.vacuums.iter().flat_map(|vacuum| &vacuum.replaced);
     names.map(String::as_str).collect()
 }

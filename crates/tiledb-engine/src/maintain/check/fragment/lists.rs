@@ -97,7 +97,7 @@ impl Lists {
         let footer = &sections.fragment.footer;
         let slot = field.slot;
         let size = |sizes: &[u64]| sizes.get(slot).copied().unwrap_or(0);
-        let check = Check {
+        let check = ListCheck {
             sections,
             field,
             tiles,
@@ -143,13 +143,13 @@ fn told<T>(
 }
 
 /// Checks the lists of one field.
-struct Check<'a> {
+struct ListCheck<'a> {
     sections: &'a Sections<'a>,
     field: &'a Field,
     tiles: u64,
 }
 
-impl Check<'_> {
+impl ListCheck<'_> {
     /// Offsets begin with 0, ascend and lie in the file.
     fn offsets(&self, what: &'static str, list: Option<&[u64]>, file_bytes: u64) -> bool {
         if !self.count(what, list) {
@@ -254,7 +254,7 @@ fn check_tile_sizes(
     if !sections.fragment.footer.version.since(SINCE) {
         return statistics;
     }
-    let shape = Shape {
+    let shape = ListShape {
         sections,
         field,
         tiles,
@@ -309,13 +309,13 @@ pub fn check_fragment_sizes(
     }
 }
 
-struct Shape<'a> {
+struct ListShape<'a> {
     sections: &'a Sections<'a>,
     field: &'a Field,
     tiles: u64,
 }
 
-impl Shape<'_> {
+impl ListShape<'_> {
     fn min_max(&self, what: &str, has: bool, values: &TileMinMax) -> bool {
         let has = has && !(self.field.is_geometry() && values.is_empty());
         let size = self.field.cell_size();

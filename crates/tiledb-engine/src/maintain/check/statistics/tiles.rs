@@ -40,7 +40,7 @@ pub fn compare(
     seen: &Seen,
     context: &Context,
 ) -> Vec<Mismatch> {
-    let of = Tile {
+    let of = CheckedTile {
         field,
         seen,
         context,
@@ -66,13 +66,13 @@ fn is_opaque(field: &Field) -> bool {
     text || field.datatype == Datatype::Any || field.is_geometry()
 }
 
-struct Tile<'a> {
+struct CheckedTile<'a> {
     field: &'a Field,
     seen: &'a Seen,
     context: &'a Context,
 }
 
-impl Tile<'_> {
+impl CheckedTile<'_> {
     fn null_count(&self, stored: Option<u64>) -> Option<Mismatch> {
         let (field, seen) = (self.field, self.seen);
         let stored = stored?;

@@ -18,19 +18,19 @@ use crate::maintain::check::rule::Rule;
 /// The statistics of the cells of a fragment so far, by field.
 #[derive(Debug)]
 pub struct FragmentTotals {
-    fields: Vec<Total>,
+    fields: Vec<FieldTotal>,
 }
 
 /// Of one field.
 #[derive(Debug)]
-struct Total {
+struct FieldTotal {
     /// The values are of the cells that count, and of all that are stored; `None` if a tile could not be read.
     of_cells: Option<(Computed, Computed)>,
 }
 
 impl FragmentTotals {
     pub fn new(fields: usize) -> Self {
-        let empty = || Total {
+        let empty = || FieldTotal {
             of_cells: Some(Default::default()),
         };
         Self {

@@ -20,13 +20,13 @@ pub(in crate::maintain::consolidate) const NEVER: u64 = u64::MAX;
 /// The deletes that hit the cells of an input.
 #[derive(Debug, Default)]
 pub(in crate::maintain::consolidate) struct InputDeletes {
-    conditions: Vec<Condition>,
+    conditions: Vec<DeletedBy>,
     /// The index in the output's list for each delete that the input has processed.
     recorded: Option<Vec<u64>>,
 }
 
 #[derive(Debug)]
-struct Condition {
+struct DeletedBy {
     test: FragmentDeletes,
     time: u64,
     index: u64,
@@ -57,7 +57,7 @@ impl InputDeletes {
             index.ok_or_else(|| Error::internal("a delete is missing in the list of deletes"))
         };
         let conditions = pending.iter().map(|delete| {
-            Ok(Condition {
+            Ok(DeletedBy {
                 test: FragmentDeletes::new(array, fragment, std::slice::from_ref(delete), trees)?,
                 time: delete.delete.time,
                 index: index_of(&delete.delete.marker)?,

@@ -63,7 +63,7 @@ pub(in crate::maintain::consolidate) struct DenseInput {
 
 /// Cells that follow each other in a tile, from one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Piece {
+struct MergedPiece {
     start: usize,
     len: usize,
     from: From,
@@ -80,9 +80,9 @@ enum From {
 }
 
 /// A tile of the output, before it is put together.
-struct Parts {
+struct TileParts {
     position: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<MergedPiece>,
     /// The columns of the inputs that take part.
     columns: Vec<Option<Vec<TileColumn>>>,
     cells: u64,
@@ -90,9 +90,9 @@ struct Parts {
 }
 
 /// The tiles of inputs that a tile of the output needs.
-struct Asked {
+struct RequestedCells {
     position: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<MergedPiece>,
     list: FetchList,
     inputs: Vec<Option<super::source::Asked>>,
     /// The tiles of the inputs, that of the output, and what its filters make of it.
@@ -126,7 +126,7 @@ impl DenseMerge {
 
     async fn fill(&self, pipeline: &mut TilePipeline) -> Result<MergedCells> {
         let (grid, tiles) = self.grid()?;
-        let mut running: VecDeque<Task<Parts>> = VecDeque::new();
+        let mut running: VecDeque<Task<TileParts>> = VecDeque::new();
         let mut counts = MergedCells::default();
         for position in 0..tiles.count().unwrap_or(u64::MAX) {
             let asked = self.ask(&grid, &tiles, position).await?;
@@ -159,7 +159,7 @@ impl DenseMerge {
 
     async fn push(
         &self,
-        parts: Parts,
+        parts: TileParts,
         pipeline: &mut TilePipeline,
         counts: &mut MergedCells,
     ) -> Result<()> {
@@ -232,7 +232,7 @@ impl DenseMerge {
         ranges.collect()
     }
 
-    async fn ask(&self, grid: &TileGrid, tiles: &TileBox, position: u64) -> Result<Asked> {
+    async fn ask(&self, grid: &TileGrid, tiles: &TileBox, position: u64) -> Result<RequestedCells> {
         let tile = tiles.tile_at(position);
         let tile = tile.ok_or_else(|| Error::internal("a box has no such tile"))?;
         let pieces = self.pieces(grid, &tile)?;
@@ -254,7 +254,7 @@ impl DenseMerge {
         }
         let fetched = usize::try_from(list.bytes())?;
         let output = largest.saturating_mul(2);
-        Ok(Asked {
+        Ok(RequestedCells {
             position,
             pieces,
             list,
@@ -265,14 +265,14 @@ impl DenseMerge {
 
     fn load(
         &self,
-        asked: Asked,
+        asked: RequestedCells,
         memory: Grant,
-    ) -> impl Future<Output = Result<Parts>> + Send + 'static {
+    ) -> impl Future<Output = Result<TileParts>> + Send + 'static {
         let storage = self.storage.clone();
         let sources = self.inputs.iter().map(|input| Arc::clone(&input.source));
         let sources = sources.collect::<Vec<_>>();
         async move {
-            let Asked {
+            let RequestedCells {
                 position,
                 pieces,
                 list,
@@ -295,7 +295,7 @@ impl DenseMerge {
             .await??;
             let real = pieces.iter().filter(|piece| piece.from != From::Padding);
             let cells = real.map(|piece| piece.len as u64).sum();
-            Ok(Parts {
+            Ok(TileParts {
                 position,
                 pieces,
                 columns,
@@ -306,7 +306,7 @@ impl DenseMerge {
     }
 
     /// Where each cell of a tile comes from, in the order of cells.
-    fn pieces(&self, grid: &TileGrid, tile: &[u64]) -> Result<Vec<Piece>> {
+    fn pieces(&self, grid: &TileGrid, tile: &[u64]) -> Result<Vec<MergedPiece>> {
         let clip = grid.tile_box(tile).intersect(&self.cells);
         let clip = clip.ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
         let lo = grid.tile_lo(tile);
@@ -336,11 +336,11 @@ impl DenseMerge {
                 break;
             }
         }
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<MergedPiece> = Vec::new();
         for (start, from) in from.into_iter().enumerate() {
             match pieces.last_mut() {
                 Some(last) if last.from == from => last.len += 1,
-                _ => pieces.push(Piece {
+                _ => pieces.push(MergedPiece {
                     start,
                     len: 1,
                     from,
@@ -351,7 +351,7 @@ impl DenseMerge {
     }
 }
 
-impl Parts {
+impl TileParts {
     fn make(&self, fields: &WrittenFields) -> Result<RawTile> {
         let mut made = Vec::with_capacity(fields.fields.len());
         for (index, field) in fields.fields.iter().enumerate() {

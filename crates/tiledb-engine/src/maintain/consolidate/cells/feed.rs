@@ -73,7 +73,7 @@ impl Unopened {
 /// The tiles of all inputs.
 #[derive(Debug)]
 pub(super) struct Feed {
-    shared: Shared,
+    shared: FeedState,
     inputs: Vec<FedInput>,
     /// Inputs that nobody has asked for, in the order in which they will be.
     unreached: VecDeque<usize>,
@@ -122,7 +122,7 @@ impl ChunkSize {
 
 /// What loading needs besides its input.
 #[derive(Debug, Clone)]
-struct Shared {
+struct FeedState {
     storage: Storage,
     budget: Arc<dyn MemoryBudget>,
     scratches: Arc<Mutex<Vec<Scratch>>>,
@@ -136,11 +136,11 @@ struct FedInput {
     /// What the numbers of its tiles begin at, so that no two tiles have one number.
     serial: u64,
     ready: VecDeque<InputTile>,
-    loading: Option<Task<Chunk>>,
+    loading: Option<Task<TileChunk>>,
 }
 
 #[derive(Debug)]
-struct Chunk {
+struct TileChunk {
     tiles: Vec<InputTile>,
     next: u64,
 }
@@ -148,7 +148,7 @@ struct Chunk {
 impl Feed {
     pub(super) fn new(storage: &Storage, budget: &Arc<dyn MemoryBudget>) -> Self {
         Self {
-            shared: Shared {
+            shared: FeedState {
                 storage: storage.clone(),
                 budget: Arc::clone(budget),
                 scratches: Arc::default(),
@@ -281,13 +281,13 @@ impl Feed {
 }
 
 impl FedInput {
-    fn receive(&mut self, chunk: Chunk) {
+    fn receive(&mut self, chunk: TileChunk) {
         self.tiles.start = chunk.next;
         self.ready.extend(chunk.tiles);
     }
 
     /// The next tile that is there; behind the last one, others are loaded.
-    fn take(&mut self, shared: &Shared, chunk_bytes: u64) -> Option<InputTile> {
+    fn take(&mut self, shared: &FeedState, chunk_bytes: u64) -> Option<InputTile> {
         let tile = self.ready.pop_front();
         if self.loading.is_none() && self.ready.is_empty() && !self.tiles.is_empty() {
             self.loading = Some(self.load(shared, chunk_bytes));
@@ -295,7 +295,7 @@ impl FedInput {
         tile
     }
 
-    fn load(&self, shared: &Shared, chunk_bytes: u64) -> Task<Chunk> {
+    fn load(&self, shared: &FeedState, chunk_bytes: u64) -> Task<TileChunk> {
         let (source, shared) = (Arc::clone(&self.source), shared.clone());
         let (tiles, serial) = (self.tiles.clone(), self.serial);
         let load = async move { shared.load(source, tiles, serial, chunk_bytes).await };
@@ -303,14 +303,14 @@ impl FedInput {
     }
 }
 
-impl Shared {
+impl FeedState {
     async fn load(
         self,
         unopened: Arc<Unopened>,
         tiles: Range<u64>,
         serial: u64,
         chunk_bytes: u64,
-    ) -> Result<Chunk> {
+    ) -> Result<TileChunk> {
         let source = unopened.open(&self.storage).await?;
         let (mut end, mut bytes) = (tiles.start, 0_u64);
         while end < tiles.end && end - tiles.start < CHUNK_TILES {
@@ -345,7 +345,7 @@ impl Shared {
         for (tile, bytes) in tiles.iter_mut().zip(each) {
             tile.memory = Some(grant.split(bytes));
         }
-        Ok(Chunk { tiles, next: end })
+        Ok(TileChunk { tiles, next: end })
     }
 }
 

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::order::{Bound, Cell};
 use super::source::Output;
 use super::tile::{InputTile, Recipe, Segment};
-use super::{MergedCells, Next, Step, Versions};
+use super::{CellStep, MergedCells, Next, Versions};
 use crate::error::{Error, Result};
 
 /// What the merge is to do.
@@ -37,7 +37,7 @@ const TILES_AT_A_TIME: usize = 4;
 #[derive(Debug)]
 pub(super) struct Merger {
     rules: Rules,
-    inputs: Vec<Input>,
+    inputs: Vec<MergeInput>,
     /// The first number of the next cell of each input.
     heads: Vec<u64>,
     heap: Vec<usize>,
@@ -55,18 +55,18 @@ pub(super) struct Merger {
 }
 
 #[derive(Debug)]
-struct Input {
+struct MergeInput {
     /// The age of the fragment.
     age: u32,
     /// The place among the inputs of one fragment.
     part: u64,
     /// Tiles that are not given yet.
     left: u64,
-    state: State,
+    state: MergeState,
 }
 
 #[derive(Debug)]
-enum State {
+enum MergeState {
     Ahead(Bound),
     At(Arc<InputTile>, usize),
     /// It has no more cells, and holds no tile.
@@ -97,11 +97,11 @@ impl Merger {
             return;
         }
         self.heads.push(bound.head());
-        self.inputs.push(Input {
+        self.inputs.push(MergeInput {
             age,
             part,
             left: tiles,
-            state: State::Ahead(bound),
+            state: MergeState::Ahead(bound),
         });
         self.heap.push(self.inputs.len() - 1);
         let mut child = self.heap.len() - 1;
@@ -142,7 +142,7 @@ impl Merger {
                 *head = output.order.head(first);
             }
         }
-        slot.state = State::At(tile, 0);
+        slot.state = MergeState::At(tile, 0);
         if !empty {
             self.settle();
         }
@@ -165,7 +165,7 @@ impl Merger {
     }
 
     /// Goes on until some tiles of the output are complete, or one of an input is needed.
-    pub(super) fn advance(&mut self) -> Result<Step> {
+    pub(super) fn advance(&mut self) -> Result<CellStep> {
         let next = self.go_on()?;
         if next == Next::Done {
             self.flush()?;
@@ -173,7 +173,7 @@ impl Merger {
                 self.finish_tile();
             }
         }
-        Ok(Step {
+        Ok(CellStep {
             tiles: std::mem::take(&mut self.complete),
             next,
         })
@@ -186,12 +186,12 @@ impl Merger {
             };
             let input = self.input(first)?;
             let (tile, place) = match &input.state {
-                State::At(tile, place) if *place < tile.cells => (Arc::clone(tile), *place),
-                State::At(..) | State::Ended if input.left == 0 => {
+                MergeState::At(tile, place) if *place < tile.cells => (Arc::clone(tile), *place),
+                MergeState::At(..) | MergeState::Ended if input.left == 0 => {
                     self.end(first);
                     continue;
                 }
-                State::Ahead(_) | State::At(..) | State::Ended => {
+                MergeState::Ahead(_) | MergeState::At(..) | MergeState::Ended => {
                     let Some(tile) = self.stock.remove(&first) else {
                         return Ok(Next::Needs(first));
                     };
@@ -212,13 +212,13 @@ impl Merger {
     /// Takes the first input, which has no more cells, off the heap.
     fn end(&mut self, first: usize) {
         if let Some(input) = self.inputs.get_mut(first) {
-            input.state = State::Ended;
+            input.state = MergeState::Ended;
         }
         self.heap.swap_remove(0);
         self.settle();
     }
 
-    fn input(&self, input: usize) -> Result<&Input> {
+    fn input(&self, input: usize) -> Result<&MergeInput> {
         let input = self.inputs.get(input);
         input.ok_or_else(|| Error::internal("the merge has no such input"))
     }
@@ -230,7 +230,7 @@ impl Merger {
         let mut exhausted = false;
         if let Some(input) = self.inputs.get_mut(input) {
             exhausted = place >= tile.cells && input.left > 0;
-            input.state = State::At(Arc::clone(tile), place);
+            input.state = MergeState::At(Arc::clone(tile), place);
         }
         // One that has no cells stays first, so that it is asked for its next tile at once.
         if !exhausted && place < tile.cells {
@@ -278,19 +278,19 @@ impl Merger {
         let order = &self.rules.output.order;
         match (&x.state, &y.state) {
             // It lies in no heap.
-            (State::Ended, _) | (_, State::Ended) => a.cmp(&b),
+            (MergeState::Ended, _) | (_, MergeState::Ended) => a.cmp(&b),
             // One without cells is asked for the next ones first.
-            (State::At(tile, place), _) if *place >= tile.cells => Ordering::Less,
-            (_, State::At(tile, place)) if *place >= tile.cells => Ordering::Greater,
-            (State::Ahead(x), State::Ahead(y)) => x.compare(y).then(a.cmp(&b)),
-            (State::Ahead(bound), State::At(tile, place)) => {
+            (MergeState::At(tile, place), _) if *place >= tile.cells => Ordering::Less,
+            (_, MergeState::At(tile, place)) if *place >= tile.cells => Ordering::Greater,
+            (MergeState::Ahead(x), MergeState::Ahead(y)) => x.compare(y).then(a.cmp(&b)),
+            (MergeState::Ahead(bound), MergeState::At(tile, place)) => {
                 let cell = Cell {
                     tile,
                     place: *place,
                 };
                 order.compare_bound(bound, cell).then(Ordering::Less)
             }
-            (State::At(tile, place), State::Ahead(bound)) => {
+            (MergeState::At(tile, place), MergeState::Ahead(bound)) => {
                 let cell = Cell {
                     tile,
                     place: *place,
@@ -298,7 +298,7 @@ impl Merger {
                 let bound = order.compare_bound(bound, cell).then(Ordering::Less);
                 bound.reverse()
             }
-            (State::At(tile, place), State::At(other, other_place)) => {
+            (MergeState::At(tile, place), MergeState::At(other, other_place)) => {
                 let cell = Cell {
                     tile,
                     place: *place,
@@ -326,9 +326,9 @@ impl Merger {
         };
         let order = &self.rules.output.order;
         match &y.state {
-            State::Ended => true,
-            State::Ahead(bound) => order.compare_bound(bound, cell).is_gt(),
-            State::At(tile, place) => {
+            MergeState::Ended => true,
+            MergeState::Ahead(bound) => order.compare_bound(bound, cell).is_gt(),
+            MergeState::At(tile, place) => {
                 let other = Cell {
                     tile,
                     place: *place,

@@ -29,7 +29,7 @@ pub(super) enum Versions {
 
 /// What the merge has come to.
 #[derive(Debug)]
-struct Step {
+struct CellStep {
     /// The tiles of the output that are complete.
     tiles: Vec<Recipe>,
     /// What comes next.

@@ -65,17 +65,17 @@ impl Order {
                 return Err(Error::internal("a dimension was not decoded"));
             };
             axes.push(match column.fixed() {
-                Some(bytes) => Axis::Keys(self.axis_keys(d, *datatype, bytes)?),
-                None => Axis::Strings(column),
+                Some(bytes) => OrderAxis::Keys(self.axis_keys(d, *datatype, bytes)?),
+                None => OrderAxis::Strings(column),
             });
         }
         let at = |dim: usize, cell: usize| match axes.get(dim) {
-            Some(Axis::Keys(keys)) => Coordinate::Key(keys.get(cell).copied().unwrap_or(0)),
-            Some(Axis::Strings(column)) => Coordinate::Bytes(column.cell(cell)),
+            Some(OrderAxis::Keys(keys)) => Coordinate::Key(keys.get(cell).copied().unwrap_or(0)),
+            Some(OrderAxis::Strings(column)) => Coordinate::Bytes(column.cell(cell)),
             None => Coordinate::Key(0),
         };
         let keys = |dim: usize| match axes.get(dim) {
-            Some(Axis::Keys(keys)) => Some(keys.as_slice()),
+            Some(OrderAxis::Keys(keys)) => Some(keys.as_slice()),
             _ => None,
         };
         let numbers = self
@@ -245,7 +245,7 @@ impl Order {
 }
 
 /// The coordinates of a dimension, ready to compare.
-enum Axis<'a> {
+enum OrderAxis<'a> {
     Keys(Vec<u64>),
     Strings(&'a Column),
 }

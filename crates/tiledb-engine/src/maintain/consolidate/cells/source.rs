@@ -47,23 +47,23 @@ pub(in crate::maintain::consolidate) struct Source {
     /// The time of its cells, if it has none for each.
     time: u64,
     output: Arc<Output>,
-    readers: Vec<FieldReader>,
+    readers: Vec<InputReader>,
     columns: Vec<Supply>,
     deletes: Arc<InputDeletes>,
 }
 
 /// A field that is decoded.
 #[derive(Debug)]
-struct FieldReader {
+struct InputReader {
     field: FragmentField,
-    decoder: Decoder,
+    decoder: FieldDecoder,
     /// Size of a cell; `None` if cells differ in size.
     size: Option<usize>,
     tiles: FieldTiles,
 }
 
 #[derive(Debug)]
-enum Decoder {
+enum FieldDecoder {
     Column(Box<ColumnDecoder>),
     /// Times of cells, and indices of deletes.
     Numbers(Pipeline),
@@ -169,7 +169,7 @@ impl Source {
         let tiles = fragment.field_tiles(storage, &wanted).await?;
         let readers = wanted.into_iter().zip(tiles);
         let key = storage.encryption_key();
-        let readers = readers.map(|(field, tiles)| FieldReader::new(&fragment, field, tiles, key));
+        let readers = readers.map(|(field, tiles)| InputReader::new(&fragment, field, tiles, key));
         let readers = readers.collect::<Result<_>>()?;
         Ok(Self {
             fragment,
@@ -390,7 +390,7 @@ impl Source {
     }
 }
 
-impl FieldReader {
+impl InputReader {
     fn new(
         fragment: &Fragment,
         field: FragmentField,
@@ -423,7 +423,7 @@ impl FieldReader {
                 let pipeline = cell_numbers_pipeline(schema, version, key)?;
                 return Ok(Self {
                     field,
-                    decoder: Decoder::Numbers(pipeline),
+                    decoder: FieldDecoder::Numbers(pipeline),
                     size: Some(size_of::<u64>()),
                     tiles,
                 });
@@ -436,7 +436,7 @@ impl FieldReader {
         }
         Ok(Self {
             field,
-            decoder: Decoder::Column(Box::new(decoder)),
+            decoder: FieldDecoder::Column(Box::new(decoder)),
             size,
             tiles,
         })
@@ -444,8 +444,8 @@ impl FieldReader {
 
     fn decoded_bytes(&self, cells: usize, var: usize) -> usize {
         match &self.decoder {
-            Decoder::Column(decoder) => decoder.decoded_bytes(cells, var),
-            Decoder::Numbers(_) => cells.saturating_mul(16),
+            FieldDecoder::Column(decoder) => decoder.decoded_bytes(cells, var),
+            FieldDecoder::Numbers(_) => cells.saturating_mul(16),
         }
     }
 
@@ -459,14 +459,14 @@ impl FieldReader {
     ) -> Result<Read> {
         let tile = fetched.tile(ticket)?;
         match &self.decoder {
-            Decoder::Column(decoder) => {
+            FieldDecoder::Column(decoder) => {
                 let mut decoded = decoder.decode_cells(&tile, cells, var, Needed::All, scratch)?;
                 if let FragmentField::Dimension(_) = self.field {
                     decoded.merge_zeros(decoder.datatype());
                 }
                 Ok(Read::Column(Arc::new(Column::new(decoded, self.size)?)))
             }
-            Decoder::Numbers(pipeline) => {
+            FieldDecoder::Numbers(pipeline) => {
                 let numbers = decode_u64(pipeline, &tile.values, cells, scratch)?;
                 Ok(Read::Numbers(Arc::new(numbers)))
             }

@@ -60,7 +60,7 @@ const TRUST: [Trust; 3] = [Trust::Fragments, Trust::Boxes, Trust::Nothing];
 /// Where the cells go.
 enum Sink {
     Fragment(Box<TilePipeline>),
-    Comparison(Box<Comparison>),
+    Comparison(Box<VerifiedCells>),
 }
 
 /// What a tile of the output needs: its memory, and in a comparison the tile that was written.
@@ -70,7 +70,7 @@ struct Room {
 }
 
 /// The fragment that was written, and the next of its tiles.
-struct Comparison {
+struct VerifiedCells {
     feed: Feed,
     left: u64,
     budget: Arc<dyn MemoryBudget>,
@@ -126,7 +126,7 @@ impl SparseMerge {
         let mut feed = Feed::new(&self.storage, &self.budget);
         feed.add(Arc::clone(&written), 0..tiles);
         feed.begin(vec![0]);
-        let mut sink = Sink::Comparison(Box::new(Comparison {
+        let mut sink = Sink::Comparison(Box::new(VerifiedCells {
             feed,
             left: tiles,
             budget: Arc::clone(&self.budget),
@@ -282,7 +282,7 @@ impl Sink {
     }
 }
 
-impl Comparison {
+impl VerifiedCells {
     /// The next tile that was written.
     async fn next(&mut self) -> Result<InputTile> {
         let Some(left) = self.left.checked_sub(1) else {

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use super::settings::{
     ArraySettings, AttributeSettings, DimensionSettings, Fill, Member, Members, TypeName,
 };
-use super::{ArrayBuilder, Column};
+use super::{ArrayBuilder, BuilderColumn};
 use crate::arrow::{ColumnType, TypeOptions, column_names};
 use crate::error::{Error, Result};
 use crate::format::enumeration::Enumeration;
@@ -119,13 +119,13 @@ impl ArrayBuilder {
     }
 }
 
-fn of_dimension(dimension: &Dimension, name: &str) -> Result<Column<DimensionSettings>> {
+fn of_dimension(dimension: &Dimension, name: &str) -> Result<BuilderColumn<DimensionSettings>> {
     let stored = StorageType {
         datatype: dimension.datatype,
         count: dimension.cell_val_num,
     };
     let bytes = |bytes: &Vec<u8>| Value::Bytes(bytes.clone());
-    Ok(Column {
+    Ok(BuilderColumn {
         name: name.to_owned(),
         declared: declared(stored)?,
         nullable: false,
@@ -146,7 +146,7 @@ fn of_attribute(
     name: &str,
     enumeration: Option<&Enumeration>,
     repeated: bool,
-) -> Result<Column<AttributeSettings>> {
+) -> Result<BuilderColumn<AttributeSettings>> {
     let stored = StorageType {
         datatype: attribute.datatype,
         count: attribute.cell_val_num,
@@ -163,7 +163,7 @@ fn of_attribute(
             ordered: enumeration.ordered,
         }
     });
-    Ok(Column {
+    Ok(BuilderColumn {
         name: name.to_owned(),
         declared: declared(values.unwrap_or(stored))?,
         nullable: attribute.nullable,

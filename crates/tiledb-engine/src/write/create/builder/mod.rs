@@ -67,8 +67,8 @@ use crate::write::clock::Clock;
 #[derive(Debug, Clone)]
 pub struct ArrayBuilder {
     array: ArraySettings,
-    dimensions: Vec<Column<DimensionSettings>>,
-    attributes: Vec<Column<AttributeSettings>>,
+    dimensions: Vec<BuilderColumn<DimensionSettings>>,
+    attributes: Vec<BuilderColumn<AttributeSettings>>,
     encryption_key: Option<Arc<EncryptionKey>>,
     clock: Clock,
     time: Option<TimestampMs>,
@@ -76,7 +76,7 @@ pub struct ArrayBuilder {
 
 /// A column and what was chosen for it.
 #[derive(Debug, Clone, PartialEq)]
-struct Column<S> {
+struct BuilderColumn<S> {
     name: String,
     /// The type of the column; for an enumerated attribute that of its values, or a dictionary.
     declared: DataType,
@@ -84,7 +84,7 @@ struct Column<S> {
     chosen: S,
 }
 
-impl<S: Default> Column<S> {
+impl<S: Default> BuilderColumn<S> {
     fn of(field: &arrow::datatypes::Field) -> Self {
         Self {
             name: field.name().clone(),
@@ -128,12 +128,15 @@ impl ArrayBuilder {
                     names.join(", ")
                 ))
             })?;
-            found.push(Column::of(rest.remove(index)));
+            found.push(BuilderColumn::of(rest.remove(index)));
         }
         Ok(Self {
             array: ArraySettings::default(),
             dimensions: found,
-            attributes: rest.into_iter().map(|field| Column::of(field)).collect(),
+            attributes: rest
+                .into_iter()
+                .map(|field| BuilderColumn::of(field))
+                .collect(),
             encryption_key: None,
             clock: Clock::system(),
             time: None,
@@ -345,7 +348,7 @@ impl ArrayBuilder {
         &mut self,
         field: &arrow::datatypes::Field,
     ) -> Result<()> {
-        let column = Column::of(field);
+        let column = BuilderColumn::of(field);
         if self
             .attributes
             .iter()

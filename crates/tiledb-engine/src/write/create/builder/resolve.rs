@@ -1,7 +1,7 @@
 //! From what was chosen to a definition: types first, then domains, then extents, then filters.
 
 use super::settings::{Fill, Member, Members};
-use super::{ArrayBuilder, Column};
+use super::{ArrayBuilder, BuilderColumn};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::DomainRange;
@@ -109,7 +109,7 @@ impl ArrayBuilder {
     fn resolve_dimension(
         &self,
         index: usize,
-        column: &Column<DimensionSettings>,
+        column: &BuilderColumn<DimensionSettings>,
         schema: &ArraySchema,
     ) -> Result<Dimension> {
         let chosen = &column.chosen;
@@ -198,7 +198,7 @@ fn fill_in_dense_extents(schema: &mut ArraySchema) -> Result<()> {
     Ok(())
 }
 
-fn no_domain(column: &Column<DimensionSettings>, schema: &ArraySchema) -> Error {
+fn no_domain(column: &BuilderColumn<DimensionSettings>, schema: &ArraySchema) -> Error {
     let why = match schema.is_dense() {
         true => "every cell of a dense array's domain exists",
         false => {
@@ -212,7 +212,7 @@ fn no_domain(column: &Column<DimensionSettings>, schema: &ArraySchema) -> Error 
 }
 
 /// The type of a dimension.
-pub(super) fn dimension_type(column: &Column<DimensionSettings>) -> Result<StorageType> {
+pub(super) fn dimension_type(column: &BuilderColumn<DimensionSettings>) -> Result<StorageType> {
     let Some(name) = &column.chosen.stored else {
         return StorageType::of_dimension(&column.declared);
     };
@@ -296,7 +296,7 @@ fn current_domain(ranges: &[(Value, Value)], dimensions: &[Dimension]) -> Result
 
 /// An attribute with the usual fill value, and its enumeration unless another attribute says what that holds.
 pub(super) fn resolve_attribute(
-    column: &Column<AttributeSettings>,
+    column: &BuilderColumn<AttributeSettings>,
 ) -> Result<(Attribute, Option<Enumeration>)> {
     let chosen = &column.chosen;
     let codes = match &column.declared {
@@ -354,7 +354,7 @@ pub(super) fn resolve_attribute(
 }
 
 fn resolve_members(
-    column: &Column<AttributeSettings>,
+    column: &BuilderColumn<AttributeSettings>,
     name: &str,
     members: &Members,
 ) -> Result<Enumeration> {
@@ -413,7 +413,7 @@ fn add_enumeration(given: &mut Vec<Enumeration>, enumeration: Enumeration) -> Re
 
 /// Sets the fill value, if one was chosen.
 pub(super) fn resolve_fill(
-    column: &Column<AttributeSettings>,
+    column: &BuilderColumn<AttributeSettings>,
     attribute: &mut Attribute,
     given: &[Enumeration],
 ) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::settings::{AttributeSettings, DimensionSettings};
-use super::{ArrayBuilder, Column};
+use super::{ArrayBuilder, BuilderColumn};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::{ArraySchema, Attribute, CellValNum, Dimension};
@@ -79,7 +79,7 @@ impl ArrayBuilder {
 }
 
 fn dimension_options(
-    column: &Column<DimensionSettings>,
+    column: &BuilderColumn<DimensionSettings>,
     dimension: &Dimension,
 ) -> Vec<(&'static str, String)> {
     let chosen = &column.chosen;
@@ -108,7 +108,7 @@ fn dimension_options(
 }
 
 fn attribute_options(
-    column: &Column<AttributeSettings>,
+    column: &BuilderColumn<AttributeSettings>,
     attribute: &Attribute,
     definition: &ArrayDefinition,
 ) -> Vec<(&'static str, String)> {

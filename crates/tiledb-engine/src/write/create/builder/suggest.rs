@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 
 use super::resolve::dimension_type;
 use super::settings::{DimensionSettings, Member, Members};
-use super::{ArrayBuilder, Column, execute};
+use super::{ArrayBuilder, BuilderColumn, execute};
 use crate::arrow::{CellWriter, ColumnType, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
@@ -54,7 +54,7 @@ impl ArrayBuilder {
     pub fn may_follow_hilbert(&self) -> bool {
         let array = &self.array;
         let undecided = array.cell_order.is_none() && array.tile_order.is_none();
-        let of_space = |column: &Column<DimensionSettings>| {
+        let of_space = |column: &BuilderColumn<DimensionSettings>| {
             matches!(column.declared, DataType::Float32 | DataType::Float64)
                 && column.chosen.stored.is_none()
                 && column.chosen.tile.is_none()
@@ -112,7 +112,7 @@ impl ArrayBuilder {
         let open = !self.is_dense()
             && array.tile_order.is_none()
             && array.cell_order != Some(Layout::Hilbert);
-        let of_numbers = |column: &Column<DimensionSettings>| {
+        let of_numbers = |column: &BuilderColumn<DimensionSettings>| {
             let stored = dimension_type(column);
             column.chosen.tile.is_none() && stored.is_ok_and(|ty| !ty.datatype.is_string())
         };
@@ -291,7 +291,7 @@ impl ArrayBuilder {
         }
     }
 
-    fn coordinate_mut(&mut self, name: &str) -> Result<&mut Column<DimensionSettings>> {
+    fn coordinate_mut(&mut self, name: &str) -> Result<&mut BuilderColumn<DimensionSettings>> {
         let column = self
             .dimensions
             .iter_mut()
@@ -299,7 +299,7 @@ impl ArrayBuilder {
         column.ok_or_else(|| Error::internal("there is no such dimension"))
     }
 
-    fn coordinate(&self, name: &str) -> Option<&Column<DimensionSettings>> {
+    fn coordinate(&self, name: &str) -> Option<&BuilderColumn<DimensionSettings>> {
         self.dimensions.iter().find(|column| column.name == name)
     }
 }
@@ -307,7 +307,7 @@ impl ArrayBuilder {
 /// Whether the domain of a dimension with space tiles of this many steps, the last of which must end within the type, holds two
 /// values.
 fn holds(
-    column: &Column<DimensionSettings>,
+    column: &BuilderColumn<DimensionSettings>,
     datatype: Datatype,
     extent: i128,
     ends: [&Vec<u8>; 2],
@@ -336,7 +336,7 @@ fn holds(
 
 /// The type of a dimension, and two values of it as they are stored; `None` for text.
 fn stored_ends(
-    column: &Column<DimensionSettings>,
+    column: &BuilderColumn<DimensionSettings>,
     ends: [&ArrayRef; 2],
     options: &TypeOptions,
 ) -> Result<Option<(Datatype, [Vec<u8>; 2])>> {

@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 
 use super::resolve::{resolve_attribute, resolve_fill};
 use super::settings::{AttributeSettings, DimensionSettings};
-use super::{ArrayBuilder, Column};
+use super::{ArrayBuilder, BuilderColumn};
 use crate::error::Result;
 use crate::format::schema::{ArraySchema, Attribute};
 use crate::write::create::definition::ArrayDefinition;
@@ -173,7 +173,7 @@ fn lost(wanted: &ArrayDefinition, given: &ArrayDefinition) -> Vec<String> {
 }
 
 fn drop_attribute_defaults(
-    column: &mut Column<AttributeSettings>,
+    column: &mut BuilderColumn<AttributeSettings>,
     attribute: &Attribute,
     definition: &ArrayDefinition,
 ) {
@@ -182,7 +182,7 @@ fn drop_attribute_defaults(
     let wanted = wanted
         .clone()
         .find(|e| told && Some(&e.name) == attribute.enumeration.as_ref());
-    let gives = |column: &Column<AttributeSettings>| {
+    let gives = |column: &BuilderColumn<AttributeSettings>| {
         let Ok((mut given, enumeration)) = resolve_attribute(column) else {
             return false;
         };
