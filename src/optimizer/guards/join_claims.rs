@@ -6,6 +6,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_plan::ExecutionPlanProperties;
 
+use super::asks_for_order;
 use super::hiding::{Hidden, HidingExec};
 use super::join_columns::JoinColumns;
 use crate::optimizer::Plan;
@@ -19,12 +20,14 @@ use crate::optimizer::below::scans_array;
 /// removes sorts that are needed, and emits groups before all of their rows have come.
 ///
 /// Before DataFusion uses orders, the [rule](crate::optimizer) inserts a [node](HidingExec) above each such join that declares
-/// only what holds.
+/// only what holds. A side may get its order later, when DataFusion adds the sorts that windows and merge joins require, so the
+/// node stands above every join that could declare too much then.
 pub(crate) fn without_false_claims(plan: &Plan) -> Result<Plan> {
     let hide = |plan: Plan| {
         let columns = JoinColumns::of(plan.as_ref()).filter(|_| scans_array(&plan));
-        let false_claims =
-            columns.filter(|columns| columns.contradict(plan.equivalence_properties()));
+        let false_claims = columns.filter(|columns| {
+            columns.contradict(plan.equivalence_properties()) || may_append_order(&plan)
+        });
         Ok(match false_claims {
             Some(columns) => {
                 let hidden = Hidden::JoinClaims(Arc::new(columns));
@@ -34,4 +37,21 @@ pub(crate) fn without_false_claims(plan: &Plan) -> Result<Plan> {
         })
     };
     Arc::clone(plan).transform_up(hide).data()
+}
+
+/// Whether a join keeps the order of one side, and the other side may have an order by the time the plan runs.
+fn may_append_order(join: &Plan) -> bool {
+    let kept = join.maintains_input_order();
+    let required = join.required_input_ordering();
+    let mut others = join.children().into_iter().zip(&kept).zip(&required);
+    kept.contains(&true)
+        && others
+            .any(|((side, kept), required)| !kept && (required.is_some() || may_be_ordered(side)))
+}
+
+/// Whether rows are in order, or a node below requires an order, for which DataFusion may still add a sort.
+fn may_be_ordered(plan: &Plan) -> bool {
+    plan.output_ordering().is_some()
+        || asks_for_order(plan.as_ref())
+        || plan.children().into_iter().any(may_be_ordered)
 }

@@ -9,7 +9,10 @@ use datafusion::physical_expr::{
     EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::joins::{
+    HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec,
+    SymmetricHashJoinExec,
+};
 
 /// The columns of a join's output that have less than DataFusion declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +31,10 @@ impl JoinColumns {
         } else if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
             (*join.join_type(), join.projection().as_deref())
         } else if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
+            (join.join_type(), None)
+        } else if let Some(join) = plan.downcast_ref::<SymmetricHashJoinExec>() {
+            (*join.join_type(), None)
+        } else if let Some(join) = plan.downcast_ref::<PiecewiseMergeJoinExec>() {
             (join.join_type(), None)
         } else {
             return None;
