@@ -10,9 +10,9 @@
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimestampMillisecondType};
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::{Array, ArrayBuilder, ConsolidateOptions, Location, VacuumOptions};
-use tiledb_engine::maintain::consolidate::Mode;
-use tiledb_engine::maintain::vacuum::VacuumMode;
+use datafusion_tiledb::{
+    Array, ArrayBuilder, ConsolidateMode, ConsolidateOptions, Location, VacuumMode, VacuumOptions,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,7 +56,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ctx.sql(&changes).await?.show().await?;
 
     // The fragments become one, and what it replaces is removed; the table goes on showing the same rows.
-    for row in Array::consolidate(&path, ConsolidateOptions::new(Mode::Fragments)).await? {
+    for row in
+        Array::consolidate(&path, ConsolidateOptions::new(ConsolidateMode::Fragments)).await?
+    {
         println!("{}: {}", row.gain, row.outcome);
     }
     for row in Array::vacuum(&path, VacuumOptions::new(VacuumMode::Fragments)).await? {

@@ -66,7 +66,7 @@ async fn read_unfinished(fixture: &str, queries: &[&str]) -> Result<usize, Faile
                 let file = folder.join(path);
                 let (start, rest) = bytes.split_at(count);
                 fs::write(&file, start)?;
-                // Appends: a file that is written anew is empty for a moment, and an empty list of commits is a list, too.
+                // Appends, because rewriting the file empties it for a moment, and an empty list of commits is a valid list.
                 let mut file = OpenOptions::new().append(true).open(&file)?;
                 let rest = rest.to_vec();
                 let writer = thread::spawn(move || {

@@ -73,6 +73,9 @@ pub fn trials() -> Vec<Trial> {
         still_wrong("order_of_joins", "join_claims", || {
             block_on(order_of_joins())
         }),
+        still_wrong("filters_of_merge_joins", "join_claims", || {
+            block_on(filters_of_merge_joins())
+        }),
         still_wrong("constants_of_outer_joins", "join_claims", || {
             block_on(constants_of_outer_joins())
         }),
@@ -328,6 +331,20 @@ async fn order_of_joins() -> Result<bool> {
                   ON l.k = r.k ORDER BY r.a, l.b";
     let found = answer(&ctx, joined).await?;
     Ok(found.rfind("| 1 ") < found.find("| 2 "))
+}
+
+/// `docs/upstream/README.md#filters-of-merge-joins`
+async fn filters_of_merge_joins() -> Result<bool> {
+    let ctx = session(2);
+    for statement in [
+        "SET datafusion.optimizer.prefer_hash_join = false",
+        "CREATE TABLE f AS SELECT * FROM (VALUES (1, 1), (2, 1), (1, 2), (2, 2)) AS v(b, k)",
+        "CREATE TABLE m AS SELECT * FROM (VALUES (1), (2), (1), (2)) AS v(k)",
+    ] {
+        ctx.sql(statement).await?.collect().await?;
+    }
+    let joined = "SELECT f.k AS fk, m.k AS mk FROM f LEFT JOIN m ON f.k = m.k AND f.b = 2";
+    Ok(answer(&ctx, joined).await?.contains("| 1  | 1  |"))
 }
 
 /// `docs/upstream/README.md#constants-of-outer-joins`

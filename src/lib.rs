@@ -186,9 +186,11 @@ pub use session::{TileDbTableFactory, equip, execute, register};
 pub use table::open::TileDbTableBuilder;
 pub use table::provider::TileDbTable;
 pub use table::session::TileDbSessionExt;
+pub use tiledb_engine;
 pub use tiledb_engine::{
-    ArrayBuilder, ArrayDefinition, Check, CheckOptions, ConsolidateOptions, EmptyCells,
-    EncryptionKey, Error, ErrorKind, Evolved, Finding, FixedText, GroupEdit, InvalidUtf8, Location,
-    MetadataCache, MetadataEdit, MetadataValue, ReportRow, RequestLog, Result, SchemaEvolution,
-    Severity, TimeAs, VacuumOptions, Value, create_group,
+    ArrayBuilder, ArrayDefinition, Check, CheckOptions, ConsolidateMode, ConsolidateOptions,
+    EmptyCells, EncryptionKey, Error, ErrorKind, Evolved, ExternalMembers, Finding, FixedText,
+    GroupEdit, InvalidUtf8, Location, MetadataCache, MetadataEdit, MetadataValue, ReportRow,
+    RequestLog, Result, SchemaEvolution, Severity, TimeAs, VacuumMode, VacuumOptions, Value,
+    create_group,
 };

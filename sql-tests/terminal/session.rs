@@ -228,7 +228,7 @@ fn with_pager(place: &Place) -> Result<Terminal, Failed> {
     std::fs::write(place.0.join("pager"), PAGER)?;
     let mut shell = Terminal::open(place, &["./weather"])?;
     shell.line("\\pager sh ./pager")?;
-    shell.expect("What does not fit the window is shown through 'sh ./pager'.")?;
+    shell.expect("Results that don't fit the window go through 'sh ./pager'.")?;
     Ok(shell)
 }
 
@@ -254,7 +254,7 @@ fn paging(place: &Place) -> Result<(), Failed> {
     shell.line(LONG)?;
     shell.expect("39 row(s) fetched.")?;
     shell.line("\\pager on")?;
-    shell.expect("shown through 'sh ./pager'.")?;
+    shell.expect("go through 'sh ./pager'.")?;
     shell.prompt()?;
     let pages = shell.text().matches("page: | station").count();
     assert_eq!(pages, 2, "{}", shell.text());

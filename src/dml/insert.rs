@@ -65,7 +65,7 @@ impl Destination {
         }
     }
 
-    /// The same for a statement that is planned again if it met another one.
+    /// Returns the destination for a statement that is planned again if it conflicts with another one.
     pub(crate) fn again(self, again: Option<Arc<Again>>) -> Self {
         Self { again, ..self }
     }

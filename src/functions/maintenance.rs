@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
-use tiledb_engine::maintain::consolidate::{ConsolidateOptions, Mode, consolidate};
+use tiledb_engine::maintain::consolidate::{ConsolidateMode, ConsolidateOptions, consolidate};
 use tiledb_engine::maintain::report::ReportRow;
 use tiledb_engine::maintain::vacuum::{VacuumMode, VacuumOptions, vacuum};
 use tiledb_engine::{Error, Result};
@@ -186,7 +186,7 @@ impl Describe for Consolidation {
 fn consolidation_options(values: &Values) -> Result<ConsolidateOptions> {
     let mode = values
         .get("mode")
-        .map_or(Ok(Mode::Fragments), Mode::of_name)?;
+        .map_or(Ok(ConsolidateMode::Fragments), ConsolidateMode::of_name)?;
     let mut options = ConsolidateOptions::new(mode);
     if let Some(value) = values.get("timestamps") {
         options.timestamps = switch("timestamps", value)?;

@@ -224,7 +224,7 @@ impl PhysicalOptimizerRule for ArrayRule {
 /// # use datafusion::execution::SessionStateBuilder;
 /// # use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 /// # use datafusion::prelude::SessionContext;
-/// let rules = crate::optimizer::physical_optimizer_rules(PhysicalOptimizer::new().rules)?;
+/// let rules = datafusion_tiledb::optimizer::physical_optimizer_rules(PhysicalOptimizer::new().rules)?;
 /// let state = SessionStateBuilder::new()
 ///     .with_default_features()
 ///     .with_physical_optimizer_rules(rules)

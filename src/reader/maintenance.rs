@@ -13,15 +13,14 @@ use crate::TileDbTableBuilder;
 use crate::stores::budget::PoolBudget;
 
 impl Array {
-    /// Makes several fragments, commits, footers or metadata files of the array or the group at a local path or `file://`
-    /// URL one; every reader sees what it saw before. What is replaced stays until it is [vacuumed](Self::vacuum).
+    /// Merges fragments, commits, footers or metadata files of the array or the group at a local path or `file://` URL,
+    /// without changing any result. Replaced files stay until they are [vacuumed](Self::vacuum).
     ///
     /// ```
-    /// use datafusion_tiledb::{Array, ConsolidateOptions};
-    /// use datafusion_tiledb::maintain::consolidate::Mode;
+    /// use datafusion_tiledb::{Array, ConsolidateMode, ConsolidateOptions};
     ///
     /// # async fn example() -> datafusion_tiledb::Result<()> {
-    /// let mut options = ConsolidateOptions::new(Mode::Fragments);
+    /// let mut options = ConsolidateOptions::new(ConsolidateMode::Fragments);
     /// options.dry_run = true;
     /// options.grouping.max_bytes = 64 << 20;
     /// for row in Array::consolidate("./examples/data/weather_stations", options).await? {
@@ -41,12 +40,11 @@ impl Array {
         Self::builder(uri).consolidate(options).await
     }
 
-    /// Removes what nobody needs any longer from the array or the group at a local path or `file://` URL.
+    /// Removes replaced and left-over files from the array or the group at a local path or `file://` URL.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use datafusion_tiledb::{Array, VacuumOptions};
-    /// use datafusion_tiledb::maintain::vacuum::VacuumMode;
+    /// use datafusion_tiledb::{Array, VacuumMode, VacuumOptions};
     ///
     /// # async fn example() -> datafusion_tiledb::Result<()> {
     /// let mut options = VacuumOptions::new(VacuumMode::Leftovers);

@@ -65,7 +65,7 @@ impl ArrayScan {
     /// lies above all numbers, as everywhere in DataFusion.
     ///
     /// ```
-    /// # async fn example() -> datafusion::error::Result<()> {
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// # use datafusion_tiledb::Array;
     /// let weather = Array::open("./examples/data/weather_stations").await?;
     /// let scan = weather

@@ -19,7 +19,7 @@ use crate::stores::location::expand_home;
 /// ```
 /// use datafusion::prelude::SessionContext;
 /// use datafusion_tiledb::TileDbSessionExt;
-/// use crate::session::plan_statement;
+/// use datafusion_tiledb::session::plan_statement;
 ///
 /// # async fn example() -> datafusion::error::Result<()> {
 /// let ctx = SessionContext::new();

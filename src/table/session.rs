@@ -18,7 +18,7 @@ use crate::table::provider::TileDbTable;
 /// use datafusion::prelude::*;
 /// use datafusion_tiledb::TileDbSessionExt;
 ///
-/// # async fn example() -> datafusion::error::Result<()> {
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let ctx = SessionContext::new();
 /// datafusion_tiledb::register(&ctx)?;
 /// let weather = ctx.read_tiledb("./examples/data/weather_stations").await?;

@@ -9,7 +9,7 @@
 //! - [`SchemaEvolution`] adds and drops columns of an array, extends enumerations, and grows the current domain.
 //! - [`MetadataEdit`] sets and deletes metadata of an array or a group; [`create_group`] and [`GroupEdit`] make groups.
 //! - [`maintain`] takes care of arrays: it [checks](maintain::check) them, [consolidates](maintain::consolidate) their
-//!   fragments, and [removes](maintain::vacuum) what is no longer needed.
+//!   fragments, and [removes](maintain::vacuum) replaced files.
 //!
 //! # Layers
 //!
@@ -68,11 +68,11 @@ pub use error::{Error, ErrorKind, Result, ResultExt};
 pub use filter::EncryptionKey;
 pub use format::metadata::MetadataValue;
 pub use maintain::check::{Check, CheckOptions, Finding, Severity};
-pub use maintain::consolidate::ConsolidateOptions;
+pub use maintain::consolidate::{ConsolidateMode, ConsolidateOptions};
 pub use maintain::report::ReportRow;
-pub use maintain::vacuum::VacuumOptions;
+pub use maintain::vacuum::{VacuumMode, VacuumOptions};
 pub use scan::EmptyCells;
-pub use storage::{Location, MetadataCache, RequestLog};
+pub use storage::{ExternalMembers, Location, MetadataCache, RequestLog};
 pub use write::array_metadata::MetadataEdit;
 pub use write::create::{ArrayBuilder, ArrayDefinition, Value};
 pub use write::evolve::{Evolved, SchemaEvolution};

@@ -1,5 +1,5 @@
-//! What the commands of the shell do: lines that begin with a backslash, and `help`, `quit` and `exit`; and what the
-//! shell says of them.
+//! The commands of the shell: lines that begin with a backslash, and `help`, `quit` and `exit`; with the texts that explain
+//! them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -86,7 +86,7 @@ impl Shell {
         }
         let notice = match self.printing.pager.command() {
             _ if self.printing.pager.is_off => "Results are printed without a pager.".to_owned(),
-            Some(command) => format!("What does not fit the window is shown through '{command}'."),
+            Some(command) => format!("Results that don't fit the window go through '{command}'."),
             None => "There is no pager: neither PAGER is set, nor is there 'less'.".to_owned(),
         };
         self.notice(&notice);
@@ -127,9 +127,7 @@ impl Shell {
         if let Some(mode) = mode {
             let mode: InstrumentedObjectStoreMode = mode.parse().map_err(|_| {
                 let modes = "disabled, summary or trace";
-                report::message(format!(
-                    "'{mode}' is no mode of profiling: expected {modes}"
-                ))
+                report::message(format!("'{mode}' isn't a profiling mode: expected {modes}"))
             })?;
             stores.set_instrument_mode(mode);
         }
@@ -139,7 +137,7 @@ impl Shell {
         Ok(())
     }
 
-    /// The syntax of statements is datafusion-cli's to tell.
+    /// Shows datafusion-cli's syntax of a statement, or lists the statements.
     async fn show_syntax(&self, statement: Option<&str>) -> Result<()> {
         let command = match statement {
             None => CliCommand::ListFunctions,
@@ -202,7 +200,7 @@ fn format_called(name: &str) -> Result<Format> {
         let names = values.filter_map(ValueEnum::to_possible_value);
         let names = names.map(|value| value.get_name().to_owned());
         let names = names.collect::<Vec<_>>().join(", ");
-        report::message(format!("'{name}' is no format: expected one of {names}"))
+        report::message(format!("'{name}' isn't a format: expected one of {names}"))
     })
 }
 
@@ -233,27 +231,23 @@ pub const COMMANDS: [Described; 13] = [
     described(
         "\\x",
         "[on|off]",
-        "print one block for each row, or tables again",
+        "turn the display of each row as a block on or off",
     ),
     described(
         "\\pset",
         "format [FORMAT]",
         "show or set the format: csv, tsv, table, json, nd-json, markdown, automatic",
     ),
-    described(
-        "\\timing",
-        "[on|off]",
-        "tell how long statements take, or no more",
-    ),
+    described("\\timing", "[on|off]", "turn timing on or off"),
     described(
         "\\pager",
         "[on|off|COMMAND]",
-        "show what does not fit the window in a pager, or no more",
+        "turn the pager on or off, or choose its command",
     ),
     described(
         "\\quiet",
         "[on|off]",
-        "print results and errors only, or more again",
+        "turn quiet mode on or off: only results and errors",
     ),
     described("\\i", "FILE", "run the statements of a file"),
     described(
@@ -264,7 +258,7 @@ pub const COMMANDS: [Described; 13] = [
     described(
         "\\object_store_profiling",
         "[disabled|summary|trace]",
-        "show or set what is told of requests to storage",
+        "show or set how requests to storage are reported",
     ),
     described("\\?", "", "list these commands"),
     described("\\q", "", "leave (so do quit, exit and Ctrl-D)"),

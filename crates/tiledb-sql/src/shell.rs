@@ -68,7 +68,7 @@ impl Shell {
         }
     }
 
-    /// Reports a failure, and says what it means for what follows.
+    /// Reports a failure, and returns whether the input goes on.
     pub fn fail(
         &mut self,
         error: &DataFusionError,

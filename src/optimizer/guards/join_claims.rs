@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::joins::SortMergeJoinExec;
 
 use super::asks_for_order;
 use super::hiding::{Hidden, HidingExec};
@@ -26,7 +27,8 @@ pub(crate) fn without_false_claims(plan: &Plan) -> Result<Plan> {
     let hide = |plan: Plan| {
         let columns = JoinColumns::of(plan.as_ref()).filter(|_| scans_array(&plan));
         let false_claims = columns.filter(|columns| {
-            columns.contradict(plan.equivalence_properties()) || may_append_order(&plan)
+            let claims = plan.equivalence_properties();
+            columns.contradict(claims) || may_append_order(&plan) || loses_filter(&plan)
         });
         Ok(match false_claims {
             Some(columns) => {
@@ -47,6 +49,13 @@ fn may_append_order(join: &Plan) -> bool {
     kept.contains(&true)
         && others
             .any(|((side, kept), required)| !kept && (required.is_some() || may_be_ordered(side)))
+}
+
+/// Whether DataFusion would push a projection below a join without the columns that the join's filter reads. The node above stops
+/// the projection.
+fn loses_filter(join: &Plan) -> bool {
+    let join = join.downcast_ref::<SortMergeJoinExec>();
+    join.is_some_and(|join| join.filter().is_some())
 }
 
 /// Whether rows are in order, or a node below requires an order, for which DataFusion may still add a sort.

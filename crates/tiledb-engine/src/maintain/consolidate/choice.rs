@@ -186,7 +186,7 @@ fn shrink_others(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maintain::consolidate::options::Mode;
+    use crate::maintain::consolidate::options::ConsolidateMode;
 
     #[test]
     fn what_shrinks_is_written_again_alone() {
@@ -207,7 +207,7 @@ mod tests {
             fills_gaps: false,
         };
         let by = |all: &[Candidate], change: &dyn Fn(&mut Grouping)| {
-            let mut options = ConsolidateOptions::new(Mode::Fragments);
+            let mut options = ConsolidateOptions::new(ConsolidateMode::Fragments);
             change(&mut options.grouping);
             groups(all, &options, terms).unwrap()
         };

@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 
-use super::options::{ConsolidateOptions, Mode};
+use super::options::{ConsolidateMode, ConsolidateOptions};
 use crate::array::commits::Commit;
 use crate::array::inspect::Inspection;
 use crate::array::snapshot::Snapshot;
@@ -63,7 +63,7 @@ pub(super) async fn consolidate(
         .unwrap_or(last.name.t2);
     let (bytes, read) = contents(inspection.storage(), &listed).await?;
     let mut row = ReportRow {
-        mode: Mode::Commits.name(),
+        mode: ConsolidateMode::Commits.name(),
         action: "list",
         object: format!("__commits/__{t1}_{t2}"),
         inputs: files as u64,
@@ -188,7 +188,7 @@ pub(super) async fn flatten_deletes(
 
 fn flattened(file: &RewrittenFile) -> ReportRow {
     ReportRow {
-        mode: Mode::Deletes.name(),
+        mode: ConsolidateMode::Deletes.name(),
         action: "rewrite",
         object: file.path().to_owned(),
         inputs: file.deletes,

@@ -8,7 +8,7 @@ use super::cells::deleted::InputDeletes;
 use super::cells::dense::{DenseInput, DenseMerge};
 use super::cells::source::DropsDeleted;
 use super::choice;
-use super::options::{ConsolidateOptions, Mode};
+use super::options::{ConsolidateMode, ConsolidateOptions};
 use super::replace;
 use super::rounds::{self, MergePolicy, MergeRounds, SparseInput, unopened};
 use crate::array::fragment::Fragment;
@@ -79,7 +79,7 @@ impl MergeStep<'_> {
             .map(|c| c.bytes)
             .fold(0_u64, u64::saturating_add);
         let mut row = ReportRow {
-            mode: Mode::Fragments.name(),
+            mode: ConsolidateMode::Fragments.name(),
             action: match self.group.len() {
                 1 => "purge",
                 _ => "merge",

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::options::{ConsolidateOptions, Mode};
+use super::options::{ConsolidateMode, ConsolidateOptions};
 use crate::array::directory::ArrayDirectory;
 use crate::array::inspect::Inspection;
 use crate::array::metadata::{METADATA_FOLDER, load, replayed_files, settled_group};
@@ -55,7 +55,7 @@ pub(super) async fn consolidate(
         .iter()
         .fold(0_u64, |sum, (_, f)| sum.saturating_add(f.bytes));
     let mut row = ReportRow {
-        mode: Mode::ArrayMetadata.name(),
+        mode: ConsolidateMode::ArrayMetadata.name(),
         action: "merge",
         object: format!("{METADATA_FOLDER}/__{t1}_{t2}"),
         inputs: files.len() as u64,
@@ -165,7 +165,7 @@ pub(super) async fn consolidate_footers(
     let t1 = fragments.iter().map(|f| f.name.t1).min().unwrap_or(0);
     let t2 = fragments.iter().map(|f| f.name.t2).max().unwrap_or(0);
     let mut row = ReportRow {
-        mode: Mode::FragmentMetadata.name(),
+        mode: ConsolidateMode::FragmentMetadata.name(),
         action: "copy",
         object: format!("{FOLDER}/__{t1}_{t2}"),
         inputs: fragments.len() as u64,

@@ -3,13 +3,13 @@
 //! It never removes anything. What is replaced is hidden by a list beside the commits, and stays on storage for readers that
 //! have opened it, and for those of earlier times, until it is [vacuumed](crate::maintain::vacuum).
 //!
-//! | Mode | Becomes one |
+//! | ConsolidateMode | Becomes one |
 //! |---|---|
-//! | [`Mode::Fragments`] | the cells of fragments |
-//! | [`Mode::Commits`] | the commit files of fragments and deletes |
-//! | [`Mode::FragmentMetadata`] | the footers of fragments, which opening an array reads |
-//! | [`Mode::ArrayMetadata`] | the files of key-value metadata, of an array or a group |
-//! | [`Mode::Deletes`] | in the conditions of deletes, alternatives among alternatives, which libtiledb misreads; their files stay |
+//! | [`ConsolidateMode::Fragments`] | the cells of fragments |
+//! | [`ConsolidateMode::Commits`] | the commit files of fragments and deletes |
+//! | [`ConsolidateMode::FragmentMetadata`] | the footers of fragments, which opening an array reads |
+//! | [`ConsolidateMode::ArrayMetadata`] | the files of key-value metadata, of an array or a group |
+//! | [`ConsolidateMode::Deletes`] | in the conditions of deletes, alternatives among alternatives, which libtiledb misreads; their files stay |
 //!
 //! A consolidation is a plan, its execution and a commit. The plan ([`crate::maintain::plan`]) is the same in a dry run. A new
 //! fragment is complete, safe and verified before it is committed; the listing is read again before and after the commit, so
@@ -17,12 +17,12 @@
 //! crash leaves before the commit is never read, and after it the next run completes.
 //!
 //! ```
-//! use tiledb_engine::maintain::consolidate::{ConsolidateOptions, Mode, consolidate};
+//! use tiledb_engine::maintain::consolidate::{ConsolidateOptions, ConsolidateMode, consolidate};
 //! use tiledb_engine::storage::{Location, Storage};
 //!
 //! # async fn example() -> tiledb_engine::Result<()> {
 //! let storage = Storage::new(Location::local("../../examples/data/weather_stations")?);
-//! let mut options = ConsolidateOptions::new(Mode::Fragments);
+//! let mut options = ConsolidateOptions::new(ConsolidateMode::Fragments);
 //! options.dry_run = true;
 //! for row in consolidate(storage, options).await? {
 //!     println!("{}: {} fragments become one: {}", row.outcome, row.inputs, row.gain);
@@ -41,7 +41,7 @@ mod options;
 mod replace;
 mod rounds;
 
-pub use self::options::{ConsolidateOptions, Mode, Progress};
+pub use self::options::{ConsolidateMode, ConsolidateOptions, Progress};
 
 use super::report::ReportRow;
 use crate::error::Result;
@@ -55,11 +55,13 @@ pub async fn consolidate(storage: Storage, options: ConsolidateOptions) -> Resul
     options.check()?;
     let uri = storage.uri().to_owned();
     let done = match options.mode {
-        Mode::Fragments => fragments::consolidate(&storage, &options).await,
-        Mode::Commits => commits::consolidate(&storage, &options).await,
-        Mode::FragmentMetadata => metadata::consolidate_footers(&storage, &options).await,
-        Mode::ArrayMetadata => metadata::consolidate(&storage, &options).await,
-        Mode::Deletes => commits::flatten_deletes(&storage, &options).await,
+        ConsolidateMode::Fragments => fragments::consolidate(&storage, &options).await,
+        ConsolidateMode::Commits => commits::consolidate(&storage, &options).await,
+        ConsolidateMode::FragmentMetadata => {
+            metadata::consolidate_footers(&storage, &options).await
+        }
+        ConsolidateMode::ArrayMetadata => metadata::consolidate(&storage, &options).await,
+        ConsolidateMode::Deletes => commits::flatten_deletes(&storage, &options).await,
     };
     done.map_err(|e| e.with("array", uri))
 }

@@ -12,7 +12,7 @@ use crate::write::pipeline::Written;
 /// What is consolidated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Mode {
+pub enum ConsolidateMode {
     /// Cells: several fragments become one.
     Fragments,
     /// Commits: one file lists those of all fragments, and holds all deletes.
@@ -25,7 +25,7 @@ pub enum Mode {
     Deletes,
 }
 
-impl Mode {
+impl ConsolidateMode {
     /// Every mode.
     pub const ALL: [Self; 5] = [
         Self::Fragments,
@@ -70,7 +70,7 @@ impl Mode {
 #[non_exhaustive]
 pub struct ConsolidateOptions {
     /// What is consolidated.
-    pub mode: Mode,
+    pub mode: ConsolidateMode,
     /// Whether the plan is only reported.
     pub dry_run: bool,
     /// Whether all cells of a new fragment are compared with those of its inputs before it replaces them.
@@ -102,7 +102,7 @@ pub struct ConsolidateOptions {
 
 impl ConsolidateOptions {
     /// All there is of a kind, as far as it can be merged without a change of what any reader sees.
-    pub fn new(mode: Mode) -> Self {
+    pub fn new(mode: ConsolidateMode) -> Self {
         Self {
             mode,
             dry_run: false,
@@ -123,11 +123,11 @@ impl ConsolidateOptions {
     /// Fails if options contradict each other.
     pub fn check(&self) -> Result<()> {
         let grouping = &self.grouping;
-        let problem = if self.mode != Mode::Fragments
+        let problem = if self.mode != ConsolidateMode::Fragments
             && (self.verify || self.purge_deleted || self.fills_gaps || !self.timestamps)
         {
             "'verify', 'timestamps', 'purge_deleted' and 'fill_gaps' are about cells: they belong to the mode 'fragments'"
-        } else if self.mode != Mode::Fragments
+        } else if self.mode != ConsolidateMode::Fragments
             && (!self.fragments.is_empty() || *grouping != Grouping::default())
         {
             "the choice of fragments belongs to the mode 'fragments'"

@@ -262,7 +262,7 @@ pub(super) async fn complete(storage: &Storage, dry_run: bool) -> Result<Vec<Rep
             complete_replacement(storage, name, bytes).await?;
         }
         rows.push(ReportRow {
-            mode: super::Mode::Fragments.name(),
+            mode: super::ConsolidateMode::Fragments.name(),
             action: "complete",
             object: format!("{COMMITS_FOLDER}/{name}.vac"),
             inputs,

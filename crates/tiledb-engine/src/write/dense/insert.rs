@@ -83,7 +83,7 @@ struct EarlyTiles {
     width: usize,
     /// The bytes that are reserved for these tiles.
     bytes: usize,
-    /// The reserved bytes from which no more tiles are begun, because filtered tiles can't go to disk.
+    /// The limit of reserved bytes. Above it no tile begins, because filtered tiles can't go to disk.
     most: usize,
 }
 
