@@ -20,73 +20,15 @@
     reason = "a test stops at the first surprise, and nobody links against it"
 )]
 
-mod aggregates;
-mod allocations;
-mod anew;
-mod as_shown;
-mod bad_input;
-mod broken_columns;
-mod changed;
-mod check;
-mod consolidating;
-mod copied;
-mod crashes;
-mod created;
-mod differences;
-mod encryption;
-mod enumerated;
-mod equipped;
-mod evolving;
-mod facts;
-mod fixtures;
-mod float_bits;
-mod foreign_files;
-mod forged;
-mod functions;
+mod changes;
 mod fuzz;
 mod golden;
-mod grouping;
-mod groups;
-mod history;
-mod labels;
-mod layers;
-mod literals;
-mod logs;
-mod memory;
-mod mutation;
-mod neutral;
-mod ordering;
-mod ours;
-mod paths;
-mod printed;
-mod progress;
-mod pruning;
-mod random_arrays;
-mod reader;
-mod requests;
-mod reruns;
-mod rivals;
-mod serial;
+mod hostile;
+mod house;
 mod sessions;
-mod settings;
 mod shell;
-mod shell_commands;
-mod shell_places;
-mod shell_reports;
 mod slt;
-mod stale_columns;
-mod support_table;
-#[cfg(unix)]
-mod terminal;
-mod texts;
-mod time_in_from;
-mod unfinished_files;
-mod upstream;
-mod values;
-mod wide_grids;
-mod workshop;
-mod writers;
-mod written;
+mod support;
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -104,9 +46,9 @@ fn repository() -> &'static Path {
         .expect("a crate of the workspace")
 }
 
-/// The folder of this file.
-fn here() -> PathBuf {
-    repository().join("sql-tests")
+/// The folder of the archives, with the scripts that make them and the answers of libtiledb.
+fn data() -> PathBuf {
+    repository().join("sql-tests").join("data")
 }
 
 /// Runs an asynchronous test on a runtime of its own.
@@ -125,12 +67,12 @@ fn trial(
     test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
 ) -> Trial {
     let name = name.into();
-    if allocations::are_limited() {
+    if support::allocations::are_limited() {
         return Trial::test(name.clone(), move || {
-            allocations::begin(&name);
+            support::allocations::begin(&name);
             let outcome = test();
-            allocations::end();
-            allocations::under_limit(&name, outcome)
+            support::allocations::end();
+            support::allocations::under_limit(&name, outcome)
         });
     }
     let Some(times) = std::env::var_os("TRIAL_TIMES") else {
@@ -149,7 +91,7 @@ fn main() {
     std::env::set_current_dir(repository()).expect("the repository is there");
     datafusion_tiledb::scan::claims::check_always();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(done) = fixtures::command(&arguments) {
+    if let Some(done) = support::fixtures::command(&arguments) {
         match done {
             Ok(done) => return println!("{done}"),
             Err(error) => {
@@ -160,90 +102,90 @@ fn main() {
     }
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    trials.extend(golden::trials());
+    trials.extend(support::golden::trials());
     trials.extend(slt::trials());
-    trials.extend(aggregates::trials());
-    trials.extend(allocations::trials());
-    trials.extend(created::trials());
-    trials.extend(anew::trials());
-    trials.extend(bad_input::trials());
-    trials.extend(broken_columns::trials());
-    trials.extend(changed::trials());
-    trials.extend(check::trials());
-    trials.extend(consolidating::trials());
-    trials.extend(copied::trials());
-    trials.extend(crashes::trials());
-    trials.extend(evolving::trials());
-    trials.extend(differences::trials());
-    trials.extend(encryption::trials());
-    trials.extend(enumerated::trials());
-    trials.extend(equipped::trials());
-    trials.extend(facts::trials());
-    trials.extend(fixtures::trials());
-    trials.extend(float_bits::trials());
-    trials.extend(foreign_files::trials());
-    trials.extend(forged::trials());
-    trials.extend(functions::trials());
+    trials.extend(golden::aggregates::trials());
+    trials.extend(support::allocations::trials());
+    trials.extend(changes::creation::trials());
+    trials.extend(sessions::serialized_scans::trials());
+    trials.extend(hostile::bad_input::trials());
+    trials.extend(hostile::broken_columns::trials());
+    trials.extend(changes::random_changes::trials());
+    trials.extend(hostile::check::trials());
+    trials.extend(changes::consolidation::trials());
+    trials.extend(golden::copied_arrays::trials());
+    trials.extend(changes::crashes::trials());
+    trials.extend(changes::evolution_races::trials());
+    trials.extend(golden::tiledb_diff::trials());
+    trials.extend(hostile::encryption::trials());
+    trials.extend(golden::enumerated_columns::trials());
+    trials.extend(sessions::session_builders::trials());
+    trials.extend(golden::table_functions::trials());
+    trials.extend(support::fixtures::trials());
+    trials.extend(changes::float_bits::trials());
+    trials.extend(hostile::foreign_files::trials());
+    trials.extend(hostile::forged_sizes::trials());
+    trials.extend(sessions::functions::trials());
     trials.extend(fuzz::trials());
-    trials.extend(grouping::trials());
-    trials.extend(groups::trials());
-    trials.extend(history::trials());
-    trials.extend(labels::trials());
-    trials.extend(literals::trials());
-    trials.extend(logs::trials());
-    trials.extend(memory::trials());
-    trials.extend(mutation::trials());
-    trials.extend(ordering::trials());
-    trials.extend(ours::trials());
-    trials.extend(paths::trials());
-    trials.extend(printed::trials());
-    trials.extend(progress::trials());
-    trials.extend(pruning::trials());
-    trials.extend(reader::trials());
-    trials.extend(requests::trials());
-    trials.extend(reruns::trials());
-    trials.extend(rivals::trials());
-    trials.extend(serial::trials());
-    trials.extend(settings::trials());
-    trials.extend(shell::trials());
-    trials.extend(shell_commands::trials());
-    trials.extend(shell_places::trials());
-    trials.extend(shell_reports::trials());
-    trials.extend(stale_columns::trials());
-    trials.extend(support_table::trials());
+    trials.extend(golden::grouping::trials());
+    trials.extend(golden::groups::trials());
+    trials.extend(golden::system_columns::trials());
+    trials.extend(golden::dimension_labels::trials());
+    trials.extend(sessions::literals::trials());
+    trials.extend(shell::logs::trials());
+    trials.extend(sessions::memory::trials());
+    trials.extend(hostile::mutation::trials());
+    trials.extend(golden::ordering::trials());
+    trials.extend(golden::own_arrays::trials());
+    trials.extend(sessions::table_paths::trials());
+    trials.extend(house::documentation::trials());
+    trials.extend(sessions::progress::trials());
+    trials.extend(golden::pruning::trials());
+    trials.extend(golden::reader::trials());
+    trials.extend(sessions::requests::trials());
+    trials.extend(sessions::reruns::trials());
+    trials.extend(changes::rivals::trials());
+    trials.extend(changes::serial_order::trials());
+    trials.extend(sessions::settings::trials());
+    trials.extend(shell::program::trials());
+    trials.extend(shell::commands::trials());
+    trials.extend(shell::places::trials());
+    trials.extend(shell::reports::trials());
+    trials.extend(sessions::stale_columns::trials());
+    trials.extend(house::support_table::trials());
     #[cfg(unix)]
-    trials.extend(terminal::trials());
-    trials.extend(texts::trials());
-    trials.extend(time_in_from::trials());
-    trials.extend(unfinished_files::trials());
-    trials.extend(upstream::trials());
-    trials.extend(values::trials());
-    trials.extend(wide_grids::trials());
-    trials.extend(writers::trials());
-    trials.extend(written::trials());
+    trials.extend(shell::terminal::trials());
+    trials.extend(golden::text_conditions::trials());
+    trials.extend(sessions::time_in_from::trials());
+    trials.extend(hostile::unfinished_files::trials());
+    trials.extend(sessions::upstream::trials());
+    trials.extend(changes::stored_values::trials());
+    trials.extend(changes::wide_grids::trials());
+    trials.extend(changes::writers::trials());
+    trials.extend(golden::byte_round_trips::trials());
     trials.push(trial("layers::depend_downward_only", || {
-        layers::check().map_err(Failed::from)
+        house::layers::check().map_err(Failed::from)
     }));
     trials.push(trial("layers::files_and_functions_are_short", || {
-        layers::check_sizes().map_err(Failed::from)
+        house::layers::check_sizes().map_err(Failed::from)
     }));
     trials.push(trial("layers::tracked_files_fit", || {
-        layers::check_tracked().map_err(Failed::from)
+        house::layers::check_tracked().map_err(Failed::from)
     }));
     trials.push(trial("layers::finds_tracked", || {
-        layers::finds_tracked().map_err(Failed::from)
+        house::layers::finds_tracked().map_err(Failed::from)
     }));
     trials.push(trial("layers::finds_sizes", || {
-        layers::finds_sizes().map_err(Failed::from)
+        house::layers::finds_sizes().map_err(Failed::from)
     }));
     trials.push(trial("layers::finds_paths", || {
-        layers::finds_paths().map_err(Failed::from)
+        house::layers::finds_paths().map_err(Failed::from)
     }));
     trials.push(trial("layers::finds_circles", || {
-        layers::finds_circles().map_err(Failed::from)
+        house::layers::finds_circles().map_err(Failed::from)
     }));
-    if allocations::are_limited() {
-        trials = allocations::limited(trials);
+    if support::allocations::are_limited() {
+        trials = support::allocations::limited(trials);
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -16,9 +16,9 @@ use datafusion_tiledb::TileDbTable;
 use tiledb_engine::storage::Location;
 
 use super::columns::Column;
-use super::rng::Rng;
-use crate::workshop::Files;
-use crate::{fixtures, golden};
+use crate::support::array_files::Files;
+use crate::support::rng::Rng;
+use crate::support::{fixtures, golden};
 
 /// Golden arrays of more rows are left to other tests.
 const MOST_ROWS: u64 = 5_000;

@@ -8,9 +8,9 @@ use super::ast::{Kind, Statement};
 use super::determined::Keys;
 use super::generate::{Generator, Relation};
 use super::judge::keeps_first_zero;
-use super::rng::Rng;
 use super::run::Runner;
 use super::session::Shape;
+use crate::support::rng::Rng;
 
 /// So many statements ask the same arrays, which are opened once.
 pub const ROUND: u64 = 40;

@@ -6,7 +6,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::ScalarValue;
 
 use super::ast::Kind;
-use super::rng::Rng;
+use crate::support::rng::Rng;
 
 /// Values of a column that are remembered.
 const SAMPLES: usize = 24;

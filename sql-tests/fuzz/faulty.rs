@@ -22,9 +22,9 @@ use super::generate::Generator;
 use super::judge::{Verdict, judge};
 use super::print;
 use super::report::report;
-use super::rng::Rng;
 use super::run::Runner;
 use super::session::{Parts, USUAL};
+use crate::support::rng::Rng;
 use crate::trial;
 
 /// So many statements are enough to meet a mistake.

@@ -20,7 +20,6 @@ mod generate;
 mod judge;
 mod print;
 mod report;
-pub mod rng;
 mod run;
 mod session;
 mod shrink;

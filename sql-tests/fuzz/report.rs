@@ -12,7 +12,7 @@ use super::print;
 use super::run::Runner;
 use super::session::Parts;
 use super::shrink::{self, smallest};
-use crate::workshop::Files;
+use crate::support::array_files::Files;
 
 /// A case that fails now and then is run so often before it counts as one that does not.
 const TRIES: usize = 5;

@@ -31,7 +31,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::optimizer;
 use datafusion_tiledb::options::settings::TileDbSettings;
 
-use super::rng::Rng;
+use crate::support::rng::Rng;
 
 const BATCHES: [usize; 8] = [1, 2, 7, 64, 1_000, 4_096, 8_192, 16_384];
 

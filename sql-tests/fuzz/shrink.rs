@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::ast::{
     Body, Distinct, Expr, From, GroupForm, Item, Kind, Node, On, Query, Select, SortKey, Statement,
 };
-use crate::workshop::Files;
+use crate::support::array_files::Files;
 
 /// Counts the cuts of a statement, and makes one.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ pub use tests::trials;
 use super::ast::{Expr, Kind, Query};
 use super::columns::Column;
 use super::determined::Keys;
-use super::rng::Rng;
+use crate::support::rng::Rng;
 
 /// A table, view or CTE.
 #[derive(Debug, Clone)]

@@ -9,10 +9,10 @@ use super::super::arrays::{Loaded, Source};
 use super::super::case::relations;
 use super::super::features;
 use super::super::print;
-use super::super::rng::Rng;
 use super::super::run::Runner;
 use super::super::session::Parts;
 use super::Generator;
+use crate::support::rng::Rng;
 use crate::trial;
 
 /// Statements in which every feature must occur.

@@ -1,0 +1,145 @@
+//! The auditor: every golden array passes, because what libtiledb wrote is without errors, whatever its oddities; and each damage is
+//! found where it is.
+
+mod asked;
+mod damages;
+mod forge;
+mod statistics;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use datafusion_tiledb::TileDbTable;
+use futures::TryStreamExt;
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+use tiledb_engine::maintain::check::{CheckOptions, Finding, Severity, check};
+use tiledb_engine::storage::{Location, Storage};
+
+use crate::support::array_files::Files;
+use crate::support::golden;
+use crate::trial;
+
+pub fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    trials.extend(golden_arrays());
+    trials.extend(damages::trials());
+    trials.extend(statistics::trials());
+    trials.extend(asked::trials());
+    trials
+}
+
+/// What is found at a place.
+pub async fn findings(
+    location: Location,
+    options: CheckOptions,
+) -> Result<Vec<Finding>, datafusion_tiledb::Error> {
+    check(Storage::new(location), options).try_collect().await
+}
+
+/// What is found in files.
+pub async fn of_files(files: &Files) -> Vec<Finding> {
+    let found = findings(files.in_memory().await, CheckOptions::default()).await;
+    found.expect("memory does not fail")
+}
+
+/// The arrays with findings that are no leftovers: the rules, and why.
+const FINDINGS: [(&str, &[&str], &str); 21] = [
+    (
+        "delete_dropped",
+        &["delete-field"],
+        "the attribute of a delete was dropped, and libtiledb cannot read the array either",
+    ),
+    (
+        "v17_bitsort_lost_",
+        &["unreadable-tile"],
+        "libtiledb did not keep the coordinates behind bitsort",
+    ),
+    (
+        "refused_ascii",
+        &["invalid-text"],
+        "it has bytes that are no text",
+    ),
+    (
+        "refused_utf8",
+        &["invalid-text"],
+        "it has bytes that are no text",
+    ),
+    (
+        "refused_utf16",
+        &["invalid-text"],
+        "it has bytes that are no text",
+    ),
+    (
+        "refused_utf32",
+        &["invalid-text"],
+        "it has bytes that are no text",
+    ),
+    (
+        "sparse_strings_high_bytes",
+        &["signed-string-order"],
+        "libtiledb orders strings by signed bytes",
+    ),
+    (
+        "sparse_strings_high_bytes_tiles",
+        &["signed-string-order"],
+        "libtiledb orders strings by signed bytes",
+    ),
+    ("delete_by_codes", &["unknown-code"], CODES),
+    ("delete_by_labels", &["unknown-code"], CODES),
+    ("delete_by_ordered_labels", &["unknown-code"], CODES),
+    ("delete_enumeration_extended", &["unknown-code"], CODES),
+    ("encrypted_enumerations", &["unknown-code"], CODES),
+    ("enum_boolean_codes", &["unknown-code"], CODES),
+    ("enum_empty", &["unknown-code"], CODES),
+    ("enum_extended", &["unknown-code"], CODES),
+    ("enum_numbers", &["unknown-code"], CODES),
+    ("enum_numbers_dense", &["unknown-code"], CODES),
+    ("enum_numbers_extended", &["unknown-code"], CODES),
+    ("enum_values", &["unknown-code"], CODES),
+    ("enum_strings", &["unknown-code"], CODES),
+];
+const CODES: &str = "it has codes outside of the enumeration";
+
+fn golden_arrays() -> Vec<Trial> {
+    let all = golden::arrays().into_iter();
+    all.map(|(folder, entry)| {
+        let name = entry["name"].as_str().unwrap_or_default().to_owned();
+        trial(format!("check::golden::{name}"), move || {
+            crate::block_on(passes(folder.join(&name), entry))
+        })
+    })
+    .collect()
+}
+
+async fn passes(array: PathBuf, entry: Value) -> Result<(), Failed> {
+    let name = array.file_name().unwrap_or_default().to_string_lossy();
+    let mut builder = TileDbTable::builder(array.display().to_string());
+    for (key, value) in golden::options(&entry) {
+        builder = builder.option(&key, &value)?;
+    }
+    let mut check = builder.check(CheckOptions::default())?;
+    let mut found = Vec::new();
+    while let Some(finding) = check.try_next().await? {
+        if finding.severity() != Severity::Leftover {
+            found.push(finding);
+        }
+    }
+    let known = FINDINGS
+        .iter()
+        .find(|(known, _, _)| match known.strip_suffix('_') {
+            Some(_) => name.starts_with(known),
+            None => *known == name,
+        });
+    let rules: BTreeSet<&str> = found.iter().map(|f| f.rule.name()).collect();
+    let expected: BTreeSet<&str> = known
+        .iter()
+        .flat_map(|(_, rules, _)| *rules)
+        .copied()
+        .collect();
+    if rules != expected {
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        return Err(format!("expected {expected:?}\n{}", shown.join("\n")).into());
+    }
+    Ok(())
+}

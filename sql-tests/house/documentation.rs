@@ -1,0 +1,129 @@
+//! What README.md and the pages of `docs/` print works as printed: every statement runs, and what stands below one is
+//! what the shell says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::shell::program::{Place, shell_trial};
+
+pub fn trials() -> Vec<Trial> {
+    pages()
+        .into_iter()
+        .map(|page| {
+            let name = page.file_stem().unwrap_or_default().to_string_lossy();
+            let name = format!("printed_{name}");
+            shell_trial(&name, move |place| runs_as_printed(&page, place))
+        })
+        .collect()
+}
+
+fn root() -> &'static Path {
+    crate::repository()
+}
+
+fn pages() -> Vec<PathBuf> {
+    let files = fs::read_dir(root().join("docs")).expect("the documentation is there");
+    let files = files.map(|file| file.expect("it can be listed").path());
+    let mut pages: Vec<_> = files
+        .filter(|file| file.extension().is_some_and(|e| e == "md"))
+        .collect();
+    pages.push(root().join("README.md"));
+    pages
+}
+
+/// A piece of a page between fences.
+struct Block {
+    language: String,
+    text: String,
+}
+
+/// The blocks of a page, in order.
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in page.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(language), None) => {
+                // rustdoc takes a block of no language for a program.
+                assert!(!language.is_empty(), "a block without a language:\n{page}");
+                open = Some(Block {
+                    language: language.to_owned(),
+                    text: String::new(),
+                });
+            }
+            (None, Some(block)) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+/// The statements of a page are those of one session; a block of `text` says what the last one before it prints.
+fn runs_as_printed(page: &Path, place: &Place) -> Result<(), Failed> {
+    let text = fs::read_to_string(page)?;
+    copy_folder(
+        &root().join("examples/data"),
+        &place.0.join("examples/data"),
+    )?;
+    let mut script = String::new();
+    let (mut wanted, mut commands) = (Vec::new(), 0);
+    for block in blocks(&text) {
+        match block.language.as_str() {
+            "sql" => script.push_str(&block.text),
+            "text" => wanted.push(block.text),
+            "console" => commands += usize::from(command(&block.text, place)?),
+            _ => {}
+        }
+    }
+    if page.ends_with("README.md") && (commands == 0 || script.is_empty()) {
+        return Err("the README has nothing that a test can run".into());
+    }
+    if script.is_empty() {
+        return Ok(());
+    }
+    fs::write(place.0.join("page.sql"), &script)?;
+    let ran = place.run(&["-q", "-f", "page.sql"])?;
+    if ran.status != Some(0) {
+        return Err(format!("{}\n{}", ran.out, ran.err).into());
+    }
+    for wanted in wanted {
+        if !ran.out.contains(&wanted) {
+            return Err(format!("printed:\n{wanted}\nfound:\n{}", ran.out).into());
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command that starts the shell, and compares what it prints; says whether the block was one.
+fn command(block: &str, place: &Place) -> Result<bool, Failed> {
+    let (line, wanted) = block.split_once('\n').unwrap_or((block, ""));
+    let statement = line.strip_prefix("$ cargo run -- -c \"");
+    let Some(statement) = statement.and_then(|rest| rest.strip_suffix('"')) else {
+        return Ok(false);
+    };
+    let ran = place.run(&["-c", statement])?;
+    if ran.status != Some(0) || !ran.out.contains(wanted) {
+        return Err(format!("printed:\n{wanted}\nfound:\n{}\n{}", ran.out, ran.err).into());
+    }
+    Ok(true)
+}
+
+/// Copies a folder and all that is in it.
+pub fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_folder(&entry.path(), &to)?,
+            false => fs::copy(entry.path(), &to).map(|_| ())?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! Rules on the repository itself: its layers, its sizes, and its documents.
+
+pub mod documentation;
+pub mod layers;
+pub mod support_table;

@@ -1,0 +1,344 @@
+//! The `.slt` files: SQL with the answers it must give, one test a file.
+//!
+//! `$ARRAYS` in a file is the folder of the golden arrays, `$GROUPS` that of the golden groups, `$LARGE` that of arrays with large
+//! tiles, `$FUZZ` that of the arrays of `fuzz`, `$SCRATCH` an empty folder of the file's own. Errors in
+//! expectations are regular expressions over the message. A plan is shown line by line, its indent as dashes; what
+//! differs from run to run or from machine to machine (times, bytes, requests) is shown as `<some>`, or 0 where it is 0.
+//! Control characters in answers are shown escaped. `UPDATE_SLT=1` writes the answers found into the files, to be
+//! reviewed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
+use libtest_mimic::{Failed, Trial};
+use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Record, Runner};
+
+use crate::sessions::serialized_scans::opened_anew;
+use crate::support::allocations;
+use crate::support::session_shapes::{self, Shape};
+use crate::support::{fixtures, golden};
+use crate::{block_on, repository, trial};
+
+pub fn trials() -> Vec<Trial> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(repository().join("sql-tests/slt"))
+        .expect("the folder is there")
+        .filter_map(|entry| entry.ok().map(|e| e.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == "slt"))
+        .collect();
+    files.sort();
+    let mut trials = Vec::new();
+    for (number, file) in files.into_iter().enumerate() {
+        let topic = file.file_stem().unwrap_or_default().to_string_lossy();
+        let (usual, others) = (format!("slt::{topic}"), format!("slt_sessions::{topic}"));
+        let in_order = IN_ORDER.contains(&&*topic);
+        let again = file.clone();
+        trials.push(trial(usual, move || block_on(run(&file))));
+        if !in_order {
+            trials.push(trial(others, move || {
+                block_on(run_otherwise(&again, number))
+            }));
+        }
+    }
+    trials
+}
+
+/// Topics whose files expect rows in the order in which one partition gives them.
+const IN_ORDER: [&str; 1] = ["table_functions"];
+
+/// Topics whose statements need tables that are arrays themselves, and not wrapped.
+const OF_ARRAYS: [&str; 8] = [
+    "changing",
+    "char_fill",
+    "empty_subqueries",
+    "evolution",
+    "fixed_text",
+    "inserting",
+    "literals",
+    "metadata_and_groups",
+];
+
+/// Topics that join large arrays, or unite them, which takes minutes a few rows at a time.
+const NOT_ROW_BY_ROW: [&str; 2] = ["guards", "run_time_filters"];
+
+/// Expects the same answers in sessions of other shapes. Plans and settings differ there, and are left out. Neighbours among the files take
+/// turns with the shapes, unless `GOLDEN=each` is set.
+async fn run_otherwise(file: &Path, number: usize) -> Result<(), Failed> {
+    let left_out = |sql: &str| {
+        let first = sql.split_whitespace().next().unwrap_or_default();
+        ["EXPLAIN", "SHOW", "SET", "RESET"].contains(&first.to_ascii_uppercase().as_str())
+    };
+    let topic = file.file_stem().unwrap_or_default().to_string_lossy();
+    let needs_arrays = OF_ARRAYS.contains(&&*topic);
+    for (turn, shape) in session_shapes::SHAPES.into_iter().enumerate() {
+        if (turn + number) % 2 == 1 && !golden::wants_each() {
+            continue;
+        }
+        if needs_arrays && shape.wraps_tables() {
+            continue;
+        }
+        if shape.batch_size < 10 && NOT_ROW_BY_ROW.contains(&&*topic) {
+            continue;
+        }
+        let scratch = tempfile::tempdir()?;
+        let mut runner = Runner::new(|| {
+            let scratch = scratch.path().to_owned();
+            async move { Session::new(shape, scratch) }
+        });
+        runner.with_column_validator(sqllogictest::strict_column_validator);
+        for record in sqllogictest::parse_file::<DefaultColumnType>(file)? {
+            if let Record::Query { sql, .. } | Record::Statement { sql, .. } = &record
+                && left_out(sql)
+            {
+                continue;
+            }
+            let outcome = runner.run_async(record).await;
+            outcome.map_err(|e| format!("{}: {}", shape.name, e.display(false)))?;
+        }
+    }
+    Ok(())
+}
+
+async fn run(file: &Path) -> Result<(), Failed> {
+    let opening = std::fs::read_to_string(file)?;
+    if !opening.starts_with("# ") {
+        return Err("the file must open with a comment that says what is wrong if it fails".into());
+    }
+    let scratch = tempfile::tempdir()?;
+    let mut runner = Runner::new(|| {
+        let scratch = scratch.path().to_owned();
+        async move { Session::new(session_shapes::USUAL, scratch) }
+    });
+    runner.with_column_validator(sqllogictest::strict_column_validator);
+    if std::env::var_os("UPDATE_SLT").is_some() {
+        let normalize = sqllogictest::default_normalizer;
+        runner
+            .update_test_file(
+                file,
+                "\t",
+                sqllogictest::default_validator,
+                normalize,
+                sqllogictest::strict_column_validator,
+            )
+            .await
+            .map_err(|e| e.to_string())?;
+        return Ok(());
+    }
+    runner
+        .run_file_async(file)
+        .await
+        .map_err(|e| Failed::from(e.display(false).to_string()))
+}
+
+/// The message of an error, without folders of this machine.
+#[derive(Debug)]
+struct SqlError(String);
+
+impl std::fmt::Display for SqlError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+struct Session {
+    ctx: SessionContext,
+    anew: bool,
+    scratch: PathBuf,
+}
+
+impl Session {
+    fn new(shape: Shape, scratch: PathBuf) -> Result<Self, SqlError> {
+        let ctx = shape.context().map_err(|e| SqlError(e.to_string()))?;
+        let anew = shape.anew;
+        Ok(Self { ctx, anew, scratch })
+    }
+
+    fn places(&self) -> [(String, &'static str); 5] {
+        let below = |place| fixtures::root().join(place).display().to_string();
+        [
+            (below("groups"), "$GROUPS"),
+            (below("arrays"), "$ARRAYS"),
+            (self.scratch.display().to_string(), "$SCRATCH"),
+            (below("large"), "$LARGE"),
+            (below("fuzz/arrays"), "$FUZZ"),
+        ]
+    }
+
+    /// Text of this machine with the names that stand for its folders.
+    fn neutral(&self, text: String) -> String {
+        self.places()
+            .iter()
+            .fold(text, |text, (place, name)| text.replace(place, name))
+    }
+
+    async fn query(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), DataFusionError> {
+        let frame = datafusion_tiledb::execute(&self.ctx, sql).await?;
+        let schema = Arc::clone(frame.schema().inner());
+        if !self.anew {
+            return Ok((schema, frame.collect().await?));
+        }
+        let task = Arc::new(frame.task_ctx());
+        let plan = frame.create_physical_plan().await?;
+        let plan = opened_anew(plan, Arc::clone(&task)).await?;
+        Ok((schema, collect(plan, task).await?))
+    }
+
+    /// Rows of text.
+    fn text(&self, batches: &[RecordBatch]) -> Result<Vec<Vec<String>>, DataFusionError> {
+        let options = FormatOptions::default().with_null("NULL");
+        let mut rows = Vec::new();
+        for batch in batches {
+            let columns = batch
+                .columns()
+                .iter()
+                .map(|c| ArrayFormatter::try_new(c.as_ref(), &options))
+                .collect::<Result<Vec<_>, _>>()?;
+            for row in 0..batch.num_rows() {
+                let cells = columns
+                    .iter()
+                    .zip(batch.columns())
+                    .map(|(formatter, column)| {
+                        let text = formatter.value(row).to_string();
+                        if text.is_empty() && column.is_valid(row) {
+                            "(empty)".to_owned()
+                        } else {
+                            self.neutral(text)
+                        }
+                    });
+                rows.push(cells.collect::<Vec<_>>());
+            }
+        }
+        let is_plan = |row: &[String]| {
+            row.first()
+                .is_some_and(|c| c.ends_with("_plan") || c.starts_with("Plan with"))
+        };
+        if rows.first().is_some_and(|row| is_plan(row)) {
+            let plans = rows.iter().filter_map(|row| row.last());
+            return Ok(plans
+                .flat_map(|p| p.lines())
+                .map(|l| vec![plan_line(l)])
+                .collect());
+        }
+        for cell in rows.iter_mut().flatten() {
+            if cell.contains(char::is_control) {
+                *cell = cell.chars().map(visible).collect();
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// A control character escaped, others as they are.
+fn visible(c: char) -> String {
+    if c.is_control() {
+        c.escape_default().to_string()
+    } else {
+        c.to_string()
+    }
+}
+
+/// A line of a plan: its indent made visible, measurements hidden.
+fn plan_line(line: &str) -> String {
+    let text = line.trim_start();
+    let indent = "-".repeat(line.len() - text.len());
+    let Some((operator, metrics)) = text
+        .strip_suffix(']')
+        .and_then(|t| t.split_once(", metrics=["))
+    else {
+        return format!("{indent}{text}");
+    };
+    let metrics = metrics.split(", ").map(measurement).collect::<Vec<_>>();
+    format!("{indent}{operator}, metrics=[{}]", metrics.join(", "))
+}
+
+/// Metrics that differ from run to run or from machine to machine.
+const MEASURED: [&str; 10] = [
+    "elapsed_compute",
+    "_time",
+    "timestamp",
+    "bytes",
+    "bytes_fetched",
+    "bytes_decoded",
+    "bytes_written",
+    "requests",
+    "_batches",
+    "mem_used",
+];
+
+/// `name=value`, the value hidden where it is measured.
+fn measurement(metric: &str) -> String {
+    match metric.split_once('=') {
+        Some((name, value))
+            if MEASURED.iter().any(|m| name.ends_with(m))
+                && !value.trim_start_matches(['0', '.']).is_empty() =>
+        {
+            format!("{name}=<some>")
+        }
+        _ => metric.to_owned(),
+    }
+}
+
+#[async_trait]
+impl AsyncDB for Session {
+    type Error = SqlError;
+    type ColumnType = DefaultColumnType;
+
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, SqlError> {
+        let sql = self
+            .places()
+            .iter()
+            .fold(sql.to_owned(), |sql, (place, name)| {
+                sql.replace(name, place)
+            });
+        let failed = |e: DataFusionError| {
+            let message = self.neutral(e.strip_backtrace());
+            let lines: Vec<String> = message
+                .lines()
+                .map(|line| line.chars().map(visible).collect())
+                .collect();
+            SqlError(lines.join("\n"))
+        };
+        allocations::begin(&sql);
+        let answer = self.query(&sql).await;
+        allocations::end();
+        let (schema, batches) = answer.map_err(failed)?;
+        if schema.fields().is_empty() && batches.iter().all(|b| b.num_rows() == 0) {
+            return Ok(DBOutput::StatementComplete(0));
+        }
+        let rows = self.text(&batches).map_err(failed)?;
+        let types = if rows.iter().all(|r| r.len() == schema.fields().len()) {
+            schema
+                .fields()
+                .iter()
+                .map(|f| column_type(f.data_type()))
+                .collect()
+        } else {
+            vec![DefaultColumnType::Text]
+        };
+        Ok(DBOutput::Rows { types, rows })
+    }
+
+    async fn shutdown(&mut self) {}
+
+    fn engine_name(&self) -> &str {
+        "datafusion-tiledb"
+    }
+}
+
+fn column_type(data_type: &DataType) -> DefaultColumnType {
+    match data_type {
+        t if t.is_integer() => DefaultColumnType::Integer,
+        t if t.is_floating() => DefaultColumnType::FloatingPoint,
+        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => DefaultColumnType::Text,
+        DataType::Dictionary(_, value) => column_type(value),
+        _ => DefaultColumnType::Any,
+    }
+}

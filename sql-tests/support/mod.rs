@@ -1,0 +1,11 @@
+//! What only helps tests: fixtures, stores, sessions, and rows in comparable forms.
+
+pub mod allocations;
+pub mod array_files;
+pub mod fixtures;
+pub mod golden;
+pub mod neutral_rows;
+pub mod random_arrays;
+pub mod rng;
+pub mod session_shapes;
+pub mod shown_rows;
