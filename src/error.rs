@@ -11,7 +11,7 @@ pub fn to_datafusion_error(error: Error) -> DataFusionError {
     }
 }
 
-/// Whether an error is a conflict with a change by somebody else.
+/// Whether an error is a conflict with another writer's change.
 pub(crate) fn is_conflict(error: &DataFusionError) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -29,13 +29,13 @@
 //!   it behind `STORED AS`.
 //! - Both also add table [functions] that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
 //!   `tiledb_fragments`, `tiledb_tiles`, `tiledb_metadata`, `tiledb_commits`, `tiledb_enumerations`, `tiledb_array`, and
-//!   `tiledb_check`, which tells what is wrong with one.
+//!   `tiledb_check`, which lists what is wrong with one.
 //! - [`TileDbSessionExt`] gives a session `read_tiledb` and `register_tiledb`, as it has `read_parquet` and
 //!   `register_parquet`.
 //! - [`TileDbTable::open`] gives a provider to register under any name; [`TileDbTable::builder`] opens it as of a
 //!   time or with other options.
 //! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`catalog`].
-//! - [`Array::check`] reads everything of an array and tells what is wrong with it and what is left over.
+//! - [`Array::check`] reads everything of an array and reports what is wrong with it and what is left over.
 //! - [`ArrayBuilder`] creates arrays, as `CREATE EXTERNAL TABLE` with columns does.
 //! - [`SchemaEvolution`] adds and drops columns of an array, extends enumerations, and grows the current domain.
 //! - [`MetadataEdit`] sets and deletes metadata of an array or a group; [`create_group`] and [`GroupEdit`] make groups.

@@ -247,7 +247,7 @@ impl AttachedGroups {
         Self(session.config().get_extension::<Attached>())
     }
 
-    /// Lists the arrays of those groups anew that list what the group at `changed` holds. The change is done, so a group
+    /// Lists the arrays again of those groups that list what the group at `changed` holds. The change is done, so a group
     /// that cannot be read keeps its list.
     pub(crate) async fn follow(&self, changed: &Location) {
         let attached = self.0.iter().flat_map(|attached| {

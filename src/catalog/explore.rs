@@ -197,7 +197,7 @@ fn beyond_limits() -> Error {
 /// The name of a table that no store has.
 const NO_TABLE: &str = ".tiledb-store";
 
-/// What is asked of a session.
+/// The parts of a session that a traversal needs.
 struct SessionView {
     /// The schema in which the session would look up a URL.
     schema: Option<Arc<dyn SchemaProvider>>,
@@ -207,7 +207,7 @@ struct SessionView {
 /// Looks at a session as it is now; `None` once it exists no longer.
 type LookAtSession = dyn Fn() -> Option<SessionView> + Send + Sync;
 
-/// Finds the locations of URIs, and tells which of them members of groups may have.
+/// Finds the locations of URIs, and decides which of them members of groups may have.
 ///
 /// The subtle thing: some programs register an object store when a query first names a URL in it, and a statement about a
 /// group is no query. So if a store is missing, a URL is looked up as a table of the session, to have the store

@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) stores: Stores,
     /// The arrays that were there when the group was opened, or when its session last changed it.
     listing: RwLock<Arc<GroupListing>>,
-    /// Held while the arrays are listed anew, so that of two lists the later one stays.
+    /// Held while the arrays are listed again, so that the later of two lists stays.
     listing_anew: Mutex<()>,
 }
 
@@ -52,7 +52,7 @@ impl Shared {
         Arc::clone(&listing)
     }
 
-    /// Lists everything anew if a change of the group at `changed` may show in the list.
+    /// Lists everything again if a change of the group at `changed` may show in the list.
     pub(super) async fn list_after_change(&self, changed: &Location) -> Result<()> {
         let _alone = self.listing_anew.lock().await;
         if !self.listing().may_show(changed) {

@@ -1,6 +1,6 @@
 //! An array that exists → the statement that creates one like it.
 //!
-//! What a statement cannot say is told in comments before it, so that nothing is silently lost. A key is never told.
+//! Comments before the statement list what it can't express, so that nothing is lost silently. They never show a key.
 
 use std::fmt::Write;
 

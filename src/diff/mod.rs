@@ -6,7 +6,7 @@
 //! | `change` | `added`, `changed` or `removed` |
 //! | `old_x`, `new_x` | the values of attribute `x` at the earlier time and at the later; NULL where the cell did not exist |
 //!
-//! A cell is changed if one of its attributes is distinct, as `IS DISTINCT FROM` tells: NULL equals NULL, and NaN equals
+//! A cell is changed if one of its attributes is distinct, as `IS DISTINCT FROM` defines it: NULL equals NULL, and NaN equals
 //! NaN. The attributes are those of the later time; one that the earlier time lacks, or has with another type, counts
 //! as its fill value there, as it reads in older fragments. Cells of dense arrays exist where a fragment wrote them.
 
@@ -31,7 +31,7 @@ use crate::expressions::evaluable::evaluable;
 use crate::options::TableOptions;
 use crate::table::provider::TileDbTable;
 
-/// The column that tells what happened to a cell.
+/// The column that shows what happened to a cell.
 const CHANGE: &str = "change";
 
 /// The cells of an array that differ between two times.
@@ -108,7 +108,7 @@ impl ArrayDiff {
     }
 }
 
-/// Fails if coordinates do not tell the cells of an array apart.
+/// Fails if several cells of an array may have the same coordinates.
 fn check_identity(schema: &ArraySchema) -> Result<()> {
     if schema.allows_duplicates {
         return Err(Error::unsupported(
@@ -193,7 +193,7 @@ impl TableProvider for ArrayDiff {
         TableType::View
     }
 
-    /// What coordinates alone decide is asked of both times; other conditions need both.
+    /// Conditions on coordinates alone are pushed down to both times; other conditions need both rows.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],

@@ -1,8 +1,8 @@
 //! The plan of a difference: a join of the array at two times on all dimensions.
 //!
-//! In general it is a full join, whose unmatched cells were added or removed. Where only new fragments tell the two
-//! times apart, no cell is gone: then only their cells are read of the later time, and the earlier time is asked for
-//! what was there before; the join tells that scan which coordinates it needs.
+//! In general it is a full join, whose unmatched cells were added or removed. Where the two times differ only by new
+//! fragments, no cell is gone: then only their cells are read at the later time, and the earlier time supplies
+//! what was there before; the join passes the coordinates it needs to that scan.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -226,7 +226,7 @@ async fn scan(
     Ok(Arc::clone(table.scan_with_args(state, args).await?.plan()))
 }
 
-/// With more fragments than this, their boxes are not told apart.
+/// With more fragments than this, one box stands for all of them.
 const MOST_BOXES: usize = 16;
 
 /// Where an array differs between two snapshots.

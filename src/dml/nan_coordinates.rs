@@ -1,7 +1,7 @@
 //! NaN coordinates, which a stored range deletes whatever the range is: IEEE says that no comparison of a NaN holds, and a cell
 //! must satisfy one to survive. SQL puts NaN above all numbers.
 //!
-//! Few arrays have any, and no statistics tell, so the column is read before such a condition is committed.
+//! Few arrays have any, but statistics don't record them, so the column is read before such a condition is committed.
 
 use std::sync::Arc;
 

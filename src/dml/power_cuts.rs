@@ -236,7 +236,7 @@ async fn state(folder: &Path) -> String {
     state
 }
 
-/// Runs all statements, and tells of the first image that is a third state; otherwise it counts the images. The `forgotten`
+/// Runs all statements, and reports the first image that is a third state; otherwise it counts the images. The `forgotten`
 /// events do not happen to the images, as if the statement did without them.
 async fn run(forgotten: impl Fn(&FileEvent) -> bool) -> Result<usize, String> {
     let scratch = tempfile::tempdir().unwrap();

@@ -177,7 +177,7 @@ impl Statement {
         })
     }
 
-    /// Fails if somebody has written meanwhile to what the statement depends on.
+    /// Fails if another writer has changed anything that the statement depends on.
     async fn check(
         &self,
         snapshot: &Snapshot,

@@ -7,7 +7,7 @@
 //! SELECT * FROM tiledb_remove_member('/data/experiment', 'var')
 //! ```
 //!
-//! A member that is no URL and does not begin with `/` or `~` is a path from the group's folder. Whether it is an array or a group
+//! A member that isn't a URL and doesn't begin with `/` or `~` is a path from the group's folder. Whether it is an array or a group
 //! is found by looking.
 
 use std::sync::Arc;

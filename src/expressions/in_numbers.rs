@@ -14,9 +14,9 @@ use crate::expressions::shortcut::{Way, with_shortcuts};
 
 /// DataFusion compares a row with each value of a list up to this length, all at once.
 const SHORT: usize = 16;
-/// The table has so many bits for each value, so that few other values meet one that is set.
+/// The table's bits for each value: enough that few other values meet one that is set.
 const BITS_PER_VALUE: usize = 16;
-/// The table has at least so many bits, as a power of two.
+/// The least number of bits of a table, as a power of two.
 const LEAST_LOG: u32 = 12;
 /// A larger table would not stay near the processor.
 const MOST_LOG: u32 = 22;

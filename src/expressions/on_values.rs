@@ -20,7 +20,7 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 
 use crate::expressions::shortcut::{Way, with_shortcuts};
 
-/// Lets conditions on one enumerated column be evaluated on the values of the enumeration, of which there are few.
+/// Lets conditions on one enumerated column be evaluated on the few values of the enumeration.
 pub(super) fn on_values(
     expr: Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,
@@ -116,7 +116,7 @@ impl OnValues {
     }
 }
 
-/// Whether an expression is of a kind that has one answer for the same arguments, whenever it is asked.
+/// Whether an expression always has the same answer for the same arguments.
 fn has_one_answer(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.is::<Column>()
         || expr.is::<Literal>()

@@ -13,7 +13,7 @@ use datafusion::physical_expr::PhysicalExpr;
 
 /// A shorter way to the answers of a condition.
 pub(super) trait Way: fmt::Debug + Send + Sync + Sized + 'static {
-    /// The answers for the rows of a batch; `None` if only the condition itself can tell.
+    /// The answers for the rows of a batch; `None` if only the condition itself has them.
     fn answers(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>>;
 }
 

@@ -242,7 +242,7 @@ impl Surroundings {
     }
 
     /// The table of a name, if a schema has one. A schema may also open folders of files by name, and would list all files
-    /// below the folder, so it is not asked for a table that it does not have.
+    /// below the folder, so it is never searched for a table that it doesn't have.
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let (schema, table) = self.schema(TableReference::parse_str(name));
         let schema = schema.filter(|schema| schema.table_exist(&table));

@@ -53,7 +53,7 @@ impl Describe for Findings {
             .with_metadata_only(is_on(METADATA_ONLY))
             .with_exact_statistics(is_on(EXACT_STATISTICS))
             .with_budget(Arc::new(budget));
-        // What was found by the time somebody asks is a batch.
+        // Everything that was found by the time of a poll is a batch.
         let check = check(target.storage, options);
         request.show(Maintenance::Check(Arc::clone(check.progress())));
         let found = check.try_ready_chunks(request.batch_size);

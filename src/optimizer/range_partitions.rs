@@ -7,7 +7,7 @@
 //! [rule](crate::optimizer) cuts the scan at coordinates instead: each partition is a scan of its own ranges,
 //! planned when it is opened, and DataFusion finds equal coordinates in one partition. If cells are stored in the order
 //! of the groups, or in the order that a window needs, nothing is hashed or sorted either. It does not apply to GROUP
-//! BY if a group has more than 128 rows, as far as coordinates tell, to a leading dimension of text or floats, to a
+//! BY if a group has more than 128 rows by its coordinates, to a leading dimension of text or floats, to a
 //! single partition, and if too many tiles across the cuts would be read twice. `tiledb.enable_range_partitions`
 //! switches it off. Benchmark: `benches/special_ways.rs`, `enable_range_partitions`: 1.6 × for groups of a row or two,
 //! 1.2 × for groups of fifteen rows in stored order, 1.7 × for a window in stored order, on two cores. A window whose

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 /// The environment variable with the key for all encrypted arrays without an option for the key.
 pub const SESSION_KEY: &str = "TILEDB_ENCRYPTION_KEY";
 
-/// A key file has at most 64 digits and a line end; a longer file is no key.
+/// A key file has at most 64 digits and a line end; a longer file isn't a key.
 const LONGEST_FILE_BYTES: u64 = 128;
 
 /// What stands for a text that may be a secret.

@@ -132,7 +132,7 @@ impl ArrayInsert {
         let rows = context.read_table(source)?.select(columns)?;
         let (state, rows) = rows.into_parts();
         let target = provider_as_source(table);
-        // A path is no name of SQL, in which dots would divide it.
+        // A path isn't a name in SQL, where dots would divide it.
         let name = TableReference::bare(self.array.uri());
         let plan = LogicalPlanBuilder::insert_into(rows, name, target, self.op)?;
         let counts = DataFrame::new(state, plan.build()?).collect().await?;

@@ -32,7 +32,7 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// There is no array, it is damaged, somebody else changed it meanwhile, or the disk fails.
+    /// There is no array, it is damaged, another writer changed it meanwhile, or the disk fails.
     pub async fn consolidate(
         uri: impl Into<String>,
         options: ConsolidateOptions,
@@ -108,7 +108,7 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// The path is no path of this machine.
+    /// The path isn't one of this machine.
     pub fn check(uri: impl Into<String>) -> Result<Check> {
         Self::builder(uri).check(CheckOptions::default())
     }

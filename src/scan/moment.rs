@@ -88,7 +88,7 @@ impl StatementSnapshots {
     }
 
     /// The snapshot that a table shows in this statement: the one that this or another table of the array has shown in it, or
-    /// the one that `open` returns. The flag tells whether the snapshot is complete.
+    /// the one that `open` returns. The flag is true if the snapshot is complete.
     ///
     /// # Errors
     /// The array cannot be opened.

@@ -133,7 +133,7 @@ impl ScanQuery {
         }
     }
 
-    /// Plans the scan anew, for a plan some of whose fragments are gone; `None` if none is gone, or if what a plan above the
+    /// Plans the scan again after some of its fragments are gone; `None` if none is gone, or if what a plan above the
     /// scan may rely on is not true any longer. A scan of a `fixed` time shows the same cells.
     pub(crate) async fn anew(
         &self,
@@ -242,7 +242,7 @@ impl ScanQuery {
         })
     }
 
-    /// Fails if a column that is asked for cannot be read, whatever its cells.
+    /// Fails if a requested column can't be read, whatever its cells.
     fn check_readable(&self, table: &ArrayTable, labels: &Labels) -> Result<()> {
         let filters = &self.filters;
         let looked_at = filters.of_array.iter().flat_map(collect_columns);
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// A session with an array `t` that has so many attributes, and one cell.
+    /// A session with an array `t` of `attributes` attributes and one cell.
     async fn session(attributes: usize) -> SessionContext {
         let ctx = SessionContext::new();
         let store = Url::parse("memory:///").unwrap();

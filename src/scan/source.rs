@@ -219,7 +219,7 @@ impl TileDbSource {
         }))
     }
 
-    /// The scan of the cells that hold the first `rows` rows in an order; `None` if it is no smaller.
+    /// The scan of the cells that hold the first `rows` rows in an order; `None` if it isn't smaller.
     pub(crate) fn of_first_cells(&self, order: &[DimensionOrder], rows: u64) -> Option<Self> {
         let plan = Arc::new(self.plan().first_cells(order, rows)?);
         let query = ScanQuery {

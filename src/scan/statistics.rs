@@ -50,7 +50,7 @@ pub(crate) fn without_bounds(statistics: &Statistics) -> Statistics {
     statistics
 }
 
-/// Whether what was told of rows is true of those with the statistics `now`.
+/// Whether earlier statistics hold for the rows with the statistics `now`.
 pub(crate) fn remain_true(told: &Statistics, now: &Statistics) -> bool {
     let exact = |told: &Precision<usize>, now: &Precision<usize>| {
         !matches!(told, Precision::Exact(_)) || told == now
@@ -62,7 +62,7 @@ pub(crate) fn remain_true(told: &Statistics, now: &Statistics) -> bool {
         let order = now.get_value().and_then(|now| now.partial_cmp(told));
         order.is_some_and(|order| order == inward || order == Ordering::Equal)
     };
-    // Whatever was told of the values of rows is true of no rows.
+    // Any statement about values is true without rows.
     let none = now.num_rows == Precision::Exact(0);
     let nulls = |now: &ColumnStatistics| match none {
         true => Precision::Exact(0),

@@ -56,7 +56,7 @@ struct Shares {
     fixed: usize,
 }
 
-/// A task with the same pool, of which each sort takes no more than its share, and reserves little for its merge.
+/// A task with the same pool. Each sort takes at most its share of it, and reserves little for its merge.
 pub(crate) fn with_fair_pool(context: &Arc<TaskContext>) -> Arc<TaskContext> {
     let pool = context.memory_pool();
     let MemoryLimit::Finite(limit) = pool.memory_limit() else {

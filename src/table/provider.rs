@@ -48,7 +48,7 @@ pub struct TileDbTable {
     is_lookup: bool,
     /// The name that a statement gave it.
     name: Option<String>,
-    /// The statement that creates such an array, once somebody has asked for it.
+    /// The statement that creates such an array, once it was requested.
     definition: OnceLock<String>,
     /// The defaults of columns that a statement omits, computed on first use.
     defaults: OnceLock<HashMap<String, Expr>>,
@@ -220,7 +220,7 @@ impl TileDbTable {
 
     /// The array opened again for a statement that names the table, if its columns have changed since it was opened.
     ///
-    /// A statement that names a column which somebody else has added fails before it reads the array, so it cannot notice
+    /// A statement that names a column that another writer has added fails before it reads the array, so it cannot notice
     /// that the columns changed. Therefore the columns are compared whenever the statement before has not used the table.
     pub(crate) async fn renewed(&self) -> Option<tiledb_engine::Result<Self>> {
         let unused = self.unused.swap(true, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! A wrapper around the session's catalogs that opens such names as arrays and passes all other names on. It works at
 //! any position among other wrappers. Inside a wrapper that registers object stores, the store exists at the second
-//! lookup. Around such a wrapper, that one is asked first if the store is missing. And arrays are looked up *before* a
+//! lookup. Below such a wrapper, the wrapper is called first if the store is missing. And arrays are looked up *before* a
 //! catalog inside that opens folders of files, because that one takes the `?` of a query for a glob and would list the
 //! whole parent folder.
 
@@ -197,7 +197,7 @@ impl ArraySchema {
         };
         let renewed = renewed.map_err(|e| DataFusionError::External(Box::new(e)))?;
         let renewed: Arc<dyn TableProvider> = Arc::new(renewed);
-        // Schemas that do not change make their tables anew each time.
+        // Schemas that can't change make their tables again each time.
         if self
             .inner
             .deregister_table(name)

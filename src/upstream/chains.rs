@@ -64,7 +64,7 @@ impl ExprPlanner for ChainPlanner {
     }
 }
 
-/// All filters as one condition, which is no deep tree however many they are; `None` if there are none.
+/// All filters as one condition, a flat tree however many there are; `None` if there are none.
 pub(crate) fn all_of(filters: Vec<Expr>) -> Option<Expr> {
     match filters.len() > BLOCK {
         true => Some(OperatorChain::And.tree(filters)),

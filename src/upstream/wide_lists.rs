@@ -54,7 +54,7 @@ pub(crate) async fn plan(state: &SessionState, mut statement: Statement) -> Resu
     {
         return Ok(plan.data);
     }
-    // What went wrong is told of the statement as it was written.
+    // The error is that of the statement as it was written.
     state.statement_to_plan(statement).await
 }
 
@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// A session with a table of so many columns `c0`, `c1`, ….
+    /// A session with a table of `columns` columns `c0`, `c1`, ….
     async fn wide_session(columns: usize) -> SessionContext {
         let ctx = session().await;
         let columns = (0..columns)

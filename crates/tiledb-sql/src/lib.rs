@@ -48,7 +48,7 @@ use tokio::runtime;
 
 use crate::args::Args;
 
-/// A statement that was interrupted may still wait for something that never comes, as for somebody to write into a pipe. At the
+/// A statement that was interrupted may still wait for something that never comes, such as input from a pipe. At the
 /// end it has so much time to put its files away.
 const FAREWELL: Duration = Duration::from_millis(300);
 

@@ -1,7 +1,7 @@
 //! How far a statement has come, shown below it while it runs: what it has read of arrays, then what it writes to one, or how
 //! far the maintenance of one is.
 //!
-//! A bar tells the share of one thing, and it is full only when that is all: rows that are written come after those that are
+//! A bar shows the share of one thing, and it is full only when that is all: rows that are written come after those that are
 //! read, with a bar of their own.
 //!
 //! Every plan that the session makes passes by [`Watch`], so what a statement runs on the way is seen too, as the query of

@@ -4,7 +4,7 @@
 //! them. The history doesn't keep statements with a secret either.
 //!
 //! DataFusion nests an error once per layer it passes ("External error: External error: …"); here only the
-//! innermost sentence and the context somebody added on purpose are kept.
+//! innermost sentence and the context that was added on purpose are kept.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -43,7 +43,7 @@ pub fn failure(error: &DataFusionError, place: Option<&str>) -> ExitCode {
 pub fn print(error: &DataFusionError, place: Option<&str>) {
     use io::Write;
     let place = place.map(|p| format!(" ({p})")).unwrap_or_default();
-    // If stderr is closed too there is nobody left to tell.
+    // If stderr is closed, too, nothing can be reported.
     let _ = writeln!(io::stderr(), "Error{place}: {}", masked(&describe(error)));
 }
 

@@ -162,7 +162,7 @@ fn is_in_word(c: char) -> bool {
     begins_word(c) || c.is_ascii_digit() || c == '$'
 }
 
-/// What the dollar-quoted string that `text` begins with ends with; `None` if there is no such string, as in `$1`.
+/// The end of the dollar-quoted string that `text` begins with; `None` if there is no such string, as in `$1`.
 fn tag_of(text: &str) -> Option<&str> {
     let word = text.strip_prefix('$')?;
     let past = word.find(|c: char| !c.is_alphanumeric() && c != '_')?;

@@ -48,7 +48,7 @@ pub struct Shell {
     pub printing: Printing,
     /// The plans of the statement that runs.
     pub watch: Arc<Watch>,
-    /// Whether somebody types the statements.
+    /// Whether a user types the statements.
     pub is_interactive: bool,
     /// How many files are being read: each includes the next.
     pub includes: usize,

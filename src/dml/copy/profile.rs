@@ -130,7 +130,7 @@ impl ColumnProfile {
         Ok(())
     }
 
-    /// The least and the greatest value, each as the only row of an array; `None` if this is no dimension of numbers, dates or
+    /// The least and the greatest value, each as the only row of an array; `None` if this isn't a dimension of numbers, dates or
     /// times, or has no values.
     pub(super) fn range(&mut self) -> Result<Option<[ArrayRef; 2]>> {
         let Some(ends) = &mut self.ends else {
@@ -140,13 +140,13 @@ impl ColumnProfile {
         Ok(ends.iter().all(|end| end.is_valid(0)).then_some(ends))
     }
 
-    /// The number of different values of a column of text; `None` if there are many, or this is no such column.
+    /// The number of different values of a column of text; `None` if there are many, or if the column holds anything else.
     pub(super) fn count_of_few(&self) -> Option<usize> {
         let values = self.values.as_ref().filter(|values| !values.too_many)?;
         Some(values.found.len())
     }
 
-    /// The different values of a column of text, sorted; `None` if there are many, or this is no such column.
+    /// The different values of a column of text, sorted; `None` if there are many, or if the column holds anything else.
     pub(super) fn few_values(&self) -> Option<Vec<String>> {
         let values = self.values.as_ref().filter(|values| !values.too_many)?;
         let sorted = values.found.iter().map(|value| value.to_string());

@@ -6,7 +6,7 @@
 //! must find the rows of one moment of its own time, also where folders are listed a few entries at a time while others put
 //! and remove some. One seed is one course of events; a failure prints it.
 //!
-//! `SIMULATED=<n>` simulates so many worlds of each kind of array, from `SIMULATED_SEED` on.
+//! `SIMULATED=<n>` simulates `n` worlds of each kind of array, from `SIMULATED_SEED` on.
 
 mod stage;
 
@@ -234,7 +234,7 @@ async fn tidy(stage: &Stage, ctx: &SessionContext, uri: &str) -> Outcome<()> {
     findings("WHERE rule <> 'stale-copy'").await
 }
 
-/// Lets everybody act in a world, and tells what happened there, or what was wrong; and its course.
+/// Runs all processes of a world. Returns what happened there, or what was wrong, and the log.
 fn simulate(
     kind: Kind,
     seed: u64,
@@ -335,7 +335,7 @@ fn one_seed_is_one_course() {
     assert!(first.1 > 100, "{first:?}");
 }
 
-/// The auditor sees a change that nobody was told to make.
+/// The auditor sees a change that no process was given.
 #[test]
 fn what_nobody_was_told_is_seen() {
     let wrong = World::run(3, |world| async move {

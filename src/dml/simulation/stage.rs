@@ -174,7 +174,7 @@ impl Effect {
 pub(super) struct Ledger {
     /// What the array has shown, from the first to the last.
     pub(super) states: Vec<State>,
-    /// What each process was told to do, and whether that has happened.
+    /// The statement of each process, and whether it has happened.
     pub(super) told: HashMap<usize, (Effect, bool)>,
     /// The first thing that was wrong.
     pub(super) wrong: Option<String>,
@@ -224,7 +224,7 @@ impl Stage {
         }
     }
 
-    /// Whether the writers are done, or there is no use in going on.
+    /// Whether the writers are done, or going on is useless.
     pub(super) fn is_over(&self) -> bool {
         self.writing.load(Ordering::Relaxed) == 0 || self.ledger().wrong.is_some()
     }

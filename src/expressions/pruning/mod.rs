@@ -36,7 +36,7 @@ pub(crate) struct ExprPruner {
     inclusive: Option<PruningPredicate>,
     /// False where every row matches.
     strict: Option<PruningPredicate>,
-    /// For each guarantee of the inclusive predicate, the values of which a column must have one.
+    /// For each guarantee of the inclusive predicate, the values, one of which a column must have.
     sets: Vec<Option<ValueSet>>,
 }
 

@@ -17,7 +17,7 @@ use tiledb_engine::stats::pruner::ColumnStatistics;
 /// The most literals that are looked up in an enumeration.
 const MOST_LOOKED_UP: usize = 1000;
 
-/// The values of which a column must have one.
+/// The values, one of which a column must have.
 #[derive(Debug)]
 pub(super) enum ValueSet {
     /// The values, ascending.

@@ -362,11 +362,11 @@ pub struct ScanValue {
     pub mode: ScanMode,
     /// The conditions that came while the plan was optimized, and that every row meets.
     pub filters: Vec<Arc<dyn PhysicalExpr>>,
-    /// At most so many rows of each partition.
+    /// The largest number of rows of each partition.
     pub fetch: Option<usize>,
     /// Partitions keep to their own units, in order.
     pub preserve_order: bool,
-    /// Whether statistics tell the bounds of columns.
+    /// Whether statistics hold the bounds of columns.
     pub tells_bounds: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Planning anew of a scan whose files go while it is open.
+//! Plans a scan again if its files go while it is open.
 //!
 //! Somebody may consolidate the fragments of a plan, and vacuum them, before the plan has run. Until one partition has given
 //! rows, the partitions can go on with a scan that was planned again; afterwards none can. The [`Course`] that they share holds
@@ -36,7 +36,7 @@ pub(crate) enum Renewal {
 }
 
 impl Renewal {
-    /// Plans a scan anew some of whose fragments are gone, if that is of use.
+    /// Plans a scan again if some of its fragments are gone and a new plan helps.
     async fn plan(self, query: &ScanQuery, old: &Planned, runtime: &RuntimeEnv) -> Option<Planned> {
         if self == Self::Never {
             return None;

@@ -84,7 +84,7 @@ impl Siblings {
         self.share_units
     }
 
-    /// The units that the partitions share, of the scan that was planned again so many times; `None` if they share none.
+    /// The units that the partitions share in the scan after `times` renewals; `None` if they share none.
     pub(super) fn units(&self, times: usize) -> Option<Arc<UnitPool>> {
         // A panic of another thread leaves the pools consistent.
         let pools = || self.units.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,13 +149,12 @@ impl<S> Default for Course<S> {
 }
 
 impl<S: Clone> Course<S> {
-    /// The scan if it was planned again more often than so many times.
+    /// The latest scan, if it was planned again more than `times` times.
     pub(super) async fn newer(&self, times: usize) -> Option<Anew<S>> {
         self.0.lock().await.newer(times)
     }
 
-    /// Settles the scan that was planned again so many times, unless somebody has planned it once more; that one is then
-    /// returned.
+    /// Settles the scan after `times` renewals. If another partition has renewed it since, that scan is returned instead.
     pub(super) async fn settle(&self, times: usize) -> Option<Anew<S>> {
         let mut state = self.0.lock().await;
         let newer = state.newer(times);
@@ -174,8 +173,8 @@ impl<S: Clone> Course<S> {
         newer
     }
 
-    /// The scan planned again, for a partition that cannot read the one that was planned again so many times; `None` if there
-    /// is no other. If it is this partition that has it planned again, the partitions that have `ended` come with it.
+    /// The next scan for a partition that can't read the one after `times` renewals; `None` if there is none. If this partition
+    /// causes the renewal, the partitions that have `ended` come with the scan.
     pub(super) async fn renew(
         &self,
         times: usize,

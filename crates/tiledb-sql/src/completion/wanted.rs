@@ -2,7 +2,7 @@
 
 use super::tokens::{Open, Token, Tokens};
 
-/// The kind of word that is asked for at the cursor.
+/// The kind of word that fits at the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Nothing that could be known.
@@ -56,7 +56,7 @@ const BEFORE_PATHS: [&str; 7] = [
     "location", "to", "attach", "group", "database", "exists", "copy",
 ];
 
-/// The kind of word that is asked for at the offset `at` of a text.
+/// The kind of word that fits at the offset `at` of a text.
 pub fn wanted(text: &str, at: usize) -> Wanted {
     let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
     let Tokens { mut tokens, open } = Tokens::of(before);
@@ -196,7 +196,7 @@ fn table(tokens: &[Token]) -> Option<(Table, &[Token])> {
 mod tests {
     use super::*;
 
-    /// The kind of word that is asked for where the text has a bar, which stands for the cursor.
+    /// The kind of word that fits where the text has a bar, which stands for the cursor.
     fn at_bar(text: &str) -> Wanted {
         let at = text.find('|').unwrap();
         wanted(&text.replacen('|', "", 1), at)

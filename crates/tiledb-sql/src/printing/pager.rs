@@ -17,7 +17,7 @@ const VARIABLES: [&str; 2] = ["TILEDB_SQL_PAGER", "PAGER"];
 const DEFAULT: &str = "less";
 /// Long lines are scrolled, not wrapped (S); colors work (R); what was shown last stays on the screen (X).
 const LESS: &str = "RSX";
-/// The lines below the rows that tell how many there are, and the prompt.
+/// The lines below the rows with their number, and the prompt.
 const LINES_BELOW: usize = 4;
 /// Colors and combining marks take bytes but no columns. A line with more bytes than this for each column does not fit,
 /// whatever they are, so no more of it is kept.
@@ -138,7 +138,7 @@ impl Fits {
 struct Paged {
     command: String,
     fits: Fits,
-    /// All that was written, while there is no pager.
+    /// Everything that was written, while there is no pager.
     held: Vec<u8>,
     running: Option<RunningPager>,
 }
