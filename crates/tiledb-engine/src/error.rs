@@ -40,7 +40,7 @@ pub enum ErrorKind {
     External,
     /// The name is taken.
     AlreadyExists,
-    /// The array was changed by somebody else since it was looked at; look again, and repeat what failed.
+    /// Another writer has changed the array since it was read; read it again, and repeat what failed.
     Conflict,
     /// The storage denies access to the file: credentials are missing, wrong or not sufficient.
     PermissionDenied,

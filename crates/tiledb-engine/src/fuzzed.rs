@@ -1,6 +1,6 @@
 //! Fuzzing of decoders: inputs that are changed at random, but by their structure, for tests.
 //!
-//! Nothing is told about a format here. Each decoder reads through a cursor, which notes the fields that it reads in the
+//! Nothing here depends on a format. Each decoder reads through a cursor, which notes the fields that it reads in the
 //! [trace](Trace) of the thread: numbers, counts, and bytes. The [mutator](mutate) changes these fields, and mends the lengths
 //! and counts around them, so that what lies behind the checks is tried, too. An input that shows something new (fields in
 //! another succession, a code that was not there before, an error in other words) is kept and changed further. One seed is one
@@ -20,7 +20,7 @@ use self::mutate::Input;
 
 /// So many inputs of each target are tried among the other tests.
 const FEW: u64 = 1500;
-/// So many different faults are told of a target.
+/// The number of different faults that are reported of a target.
 const MOST_FAULTS: usize = 5;
 /// The largest corpus, and the largest input in it.
 const MOST_KEPT: usize = 3000;
@@ -306,7 +306,7 @@ impl Campaign<'_> {
     }
 }
 
-/// How long this thread has had the processor, which others want as well; where the system does not tell, what time it is.
+/// How long this thread has had the processor, which other threads use as well; the wall clock where the system doesn't count it.
 fn busy_since(before: Duration) -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let busy = told.split(' ').next().and_then(|ns| ns.parse().ok());

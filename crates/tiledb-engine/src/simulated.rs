@@ -46,7 +46,7 @@ pub fn world() -> Option<World> {
     WORLD.with_borrow(Clone::clone)
 }
 
-/// What looks at the store after each change, told which process made it.
+/// Inspects the store after each change, given the process that made it.
 pub type Audit = Arc<dyn Fn(usize) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// What a request meets.
@@ -77,11 +77,11 @@ struct State {
     gate: BTreeMap<(u64, usize), oneshot::Sender<()>>,
     waited: usize,
     modified: HashMap<Path, u64>,
-    /// The processes that are killed after so many requests of theirs, and whom to tell.
+    /// The processes that are killed, each after how many of its requests, and whom to notify.
     doomed: HashMap<usize, (usize, Option<oneshot::Sender<()>>)>,
     /// The processes one of whose answers was lost.
     deceived: HashMap<usize, usize>,
-    /// Of a thousand changes, so many lose their answers, and of a thousand requests, so many fail.
+    /// How many changes of a thousand lose their answers, and how many requests of a thousand fail.
     faults: (u64, u64),
     /// How many entries of a folder are listed at a time, and in which order.
     pages: (usize, Order),
@@ -201,12 +201,12 @@ impl World {
         (state.course.finish(), state.requests)
     }
 
-    /// Of a thousand changes of the store, so many lose their answers, and of a thousand requests, so many fail.
+    /// How many changes of the store of a thousand lose their answers, and how many requests of a thousand fail.
     pub fn set_faults(&self, lost_answers: u64, failures: u64) {
         self.state().faults = (lost_answers, failures);
     }
 
-    /// Folders are listed so many entries at a time, in this order.
+    /// The number of entries that a listing returns at a time, and their order.
     pub fn set_pages(&self, entries: usize, order: Order) {
         self.state().pages = (entries, order);
     }
@@ -334,7 +334,7 @@ impl State {
         mixed ^ (mixed >> 31)
     }
 
-    /// Waits at the gate for so many microseconds.
+    /// Waits at the gate for `microseconds`.
     fn enter(&mut self, time: u64) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
         self.waited += 1;

@@ -329,7 +329,7 @@ impl ArrayDirectory {
         fragment.is_in_root() && folder.is_err() && file.is_err()
     }
 
-    /// Whether the fragment of this name replaces others, or is about to; what vacuum has removed no longer tells.
+    /// Whether the fragment of this name replaces others, or is about to; files that vacuum has removed no longer show it.
     pub fn replaces(&self, fragment: &str) -> bool {
         self.commits.iter().any(|file| {
             let name = commit::path_name(&file.info.name);

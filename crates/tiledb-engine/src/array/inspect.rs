@@ -60,7 +60,7 @@ impl Inspection {
         })
     }
 
-    /// Whether an error is of a file that is gone since the array was listed, as while somebody consolidates and vacuums it.
+    /// Whether an error is of a file that is gone since the array was listed, for example because another process vacuums it.
     pub async fn is_outdated(&self, error: &Error) -> bool {
         error.kind() == ErrorKind::NotFound
             && matches!(self.directory.list_again(&self.storage).await, Ok(Some(_)))

@@ -80,7 +80,7 @@ pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<Metadata
 /// The storage of an array or a group, with the key only if it is encrypted.
 ///
 /// # Errors
-/// There is neither, or the files that tell cannot be read.
+/// There is neither, or the files that show it can't be read.
 pub async fn settled(storage: &Storage) -> Result<Storage> {
     match kind_at(storage).await? {
         ObjectKind::Array => {
@@ -91,7 +91,7 @@ pub async fn settled(storage: &Storage) -> Result<Storage> {
     }
 }
 
-/// The storage of a group, with a key that is only at hand if any file of the group is encrypted: nothing else shows
+/// The storage of a group, with a key that is only known if any file of the group is encrypted: nothing else shows
 /// whether a group is. All files are looked at, because one that hides the others need not be the owner's.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ use crate::format::schema::ArraySchema;
 use crate::storage::{Storage, once_finished};
 
 const FRAGMENTS_FOLDER: &str = "__fragments";
-/// A writer that has not committed its complete fragment for so long is dead: it puts the metadata of a fragment last, and
+/// A writer that hasn't committed its complete fragment for this time is dead: it puts the metadata of a fragment last, and
 /// commits it a moment later.
 pub const DEAD_AFTER_MS: u64 = 20_000;
 
@@ -133,7 +133,7 @@ impl Snapshot {
         for _ in 0..MOST_LISTINGS {
             let opened = Self::open_directory(storage, window, Arc::clone(&directory));
             let opened = Box::pin(opened).await;
-            // Files go while somebody consolidates and vacuums the array, which a new listing shows.
+            // Files go while another process consolidates and vacuums the array, which a new listing shows.
             let opened = match opened {
                 Ok((snapshot, None)) => return Ok(snapshot),
                 Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -319,7 +319,7 @@ impl Snapshot {
         let Some(first) = gone.first() else {
             return Ok(None);
         };
-        // What was consolidated spans the times of what it was made of. If it shows cells of later times, it is no substitute.
+        // What was consolidated spans the times of what it was made of. If it shows cells of later times, it can't replace it.
         let stands_for = |new: &Fragment, old: &Fragment| {
             let spans = new.name.t1 <= old.name.t1 && old.name.t2 <= new.name.t2;
             spans && (new.visibility == Visibility::Whole || new.footer.has_timestamps)

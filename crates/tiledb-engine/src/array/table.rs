@@ -1,4 +1,4 @@
-//! The table of an array: dimensions, then attributes, then system columns if they are asked for, as Arrow columns.
+//! The table of an array: dimensions, then attributes, then system columns if they are requested, as Arrow columns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -261,7 +261,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Reads the schema that `window` shows; `None` if only opening the whole array can tell which one it is, or that
+    /// Reads the schema that `window` shows; `None` if only opening the whole array shows which one it is, or that
     /// there is none.
     pub async fn read(storage: &Storage, window: OpenWindow) -> Result<Option<Self>> {
         let listed = TimestampMs::now();

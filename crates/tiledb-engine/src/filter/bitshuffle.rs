@@ -1,6 +1,6 @@
 //! Bit shuffle (specification: "Bitshuffle Filter").
 //!
-//! Metadata: the part list of [`super::parts`]; a part whose size is no multiple of 8 was stored as two entries, head
+//! Metadata: the part list of [`super::parts`]; a part whose size isn't a multiple of 8 was stored as two entries, head
 //! and tail. An entry that is not a multiple of both 8 and the element width is copied; otherwise it was processed
 //! in blocks of **8192 bytes** (the last one shorter). In a block only the largest multiple of 8 elements is
 //! transposed, the others follow unchanged. For byte k of the element and bit b of that byte there is one row, in

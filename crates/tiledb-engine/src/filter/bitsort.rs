@@ -1,7 +1,7 @@
 //! Bitsort, a filter of libtiledb 2.13 and 2.14 (type 17; not in the specification).
 //!
 //! The writer sorted the values of a tile as unsigned numbers of their width, and moved the coordinates of the cells
-//! along, so only these tell the original order. Metadata: the part list of [`super::parts`]. The subtle thing:
+//! along, so only these hold the original order. Metadata: the part list of [`super::parts`]. The subtle thing:
 //! computing the order needs the coordinates, so the caller provides it, as the stored position of each cell's value.
 //!
 //! This is the only way to read such tiles, not an optimisation: nothing searches the values by their order. So no

@@ -23,7 +23,7 @@ use crate::memory::budget::{Grant, MemoryBudget};
 
 /// The limit for chunks that headers state.
 const CHUNK_BYTES: u32 = 64 << 10;
-/// A generic tile of any ratio may have so many bytes.
+/// The number of bytes that a generic tile of any ratio may have.
 const SMALL_BYTES: usize = 1 << 20;
 /// The most bytes that gzip makes of one, rounded up.
 const MOST_RATIO: usize = 1100;

@@ -71,7 +71,7 @@ impl Scratch {
         self.stop = None;
     }
 
-    /// Makes sure that a chunk may take so many bytes between its filters.
+    /// Makes sure that a chunk may take `bytes` bytes between its filters.
     ///
     /// # Errors
     /// The budget refuses them, or nobody waits for the chunk any longer.

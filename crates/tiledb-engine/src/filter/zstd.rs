@@ -74,7 +74,7 @@ const OWN_LEVEL: i32 = 3;
 const TWO_TABLES: (i32, i32) = (3, 2);
 /// Parts of fewer bytes are no measure of a level.
 const TRIED_BYTES: usize = 32 << 10;
-/// A trial holds for so many parts.
+/// The number of parts that a trial holds for.
 const TRIED_PARTS: u32 = 64;
 
 /// A reusable compression context.
@@ -90,7 +90,7 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// Appends a frame of `part`, which is not larger than that of the level as far as trials tell.
+    /// Appends a frame of `part`, which isn't larger than that of the level as far as trials show.
     pub(super) fn encode(&mut self, part: &[u8], level: i32, out: &mut Vec<u8>) -> Result<()> {
         let level = if level < 0 { OWN_LEVEL } else { level };
         let (level_of_two, level_of_one) = TWO_TABLES;
@@ -140,10 +140,10 @@ impl Compressor {
     }
 }
 
-/// The work of decoding a frame of a [`Compressor`], as its headers tell it (RFC 8878, 3.1.1).
+/// The work of decoding a frame of a [`Compressor`], according to its headers (RFC 8878, 3.1.1).
 pub(super) fn work(frame: &[u8]) -> Work {
     let mut work = Work::default();
-    // Whatever cannot be read here is no work that is known.
+    // The work of a frame that can't be read is unknown.
     let _: Option<()> = add_work(frame, &mut work);
     work
 }

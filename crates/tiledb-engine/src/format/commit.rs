@@ -271,7 +271,7 @@ fn suffix_from<'a>(line: &'a str, folder: &str) -> Option<&'a str> {
 /// Whether the vacuum file of this name hides the fragments `hidden` without a replacement, as TRUNCATE does.
 ///
 /// The file of a consolidation has the name of the fragment that replaces others, and ends at the time of the last of these.
-/// The file of a TRUNCATE has a single time, after all fragments that it hides, so the two are told apart by their names.
+/// The file of a TRUNCATE has a single time, after all fragments that it hides, so their names distinguish the two.
 pub fn truncates(name: &TimestampedName, hidden: &[impl AsRef<str>]) -> bool {
     let mut ends = hidden
         .iter()

@@ -35,7 +35,7 @@ impl Encoder {
         self.bytes.len()
     }
 
-    /// Makes room for so many more bytes.
+    /// Reserves room for more bytes.
     pub fn reserve(&mut self, additional: usize) {
         self.bytes.reserve(additional);
     }

@@ -174,7 +174,7 @@ pub struct FilterList {
     pub max_chunk_bytes: u32,
     /// The stages in the order of writing.
     pub filters: Vec<Filter>,
-    /// What the writer of each stage was told.
+    /// The writer's settings of each stage.
     pub settings: Vec<Setting>,
 }
 
@@ -223,7 +223,7 @@ impl FilterList {
         self.filters.iter().any(wanted)
     }
 
-    /// The filters, each with what its writer was told.
+    /// The filters, each with its writer's settings.
     pub fn stages(&self) -> impl Iterator<Item = (&Filter, &Setting)> {
         let settings = self.settings.iter();
         let settings = settings.chain(std::iter::repeat(&Setting::None));
@@ -243,7 +243,7 @@ impl FilterList {
         })
     }
 
-    /// Returns these filters for tiles whose images have so many lines of so many bytes; `None` if no image can be so large.
+    /// Returns these filters for tiles whose images have `lines` lines of `bytes` bytes; `None` if no image can be that large.
     #[must_use]
     pub fn for_images_of(mut self, size: Option<(u16, u16)>) -> Self {
         for setting in &mut self.settings {

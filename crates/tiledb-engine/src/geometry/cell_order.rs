@@ -142,7 +142,7 @@ impl GlobalOrder {
         tiling.map_or(0, |tiling| tiling.index(tiling.number(key)))
     }
 
-    /// The smallest and the largest key of the space tile with this index, where a division tells; `None` if the dimension has
+    /// The smallest and the largest key of the space tile with this index, if a division yields them; `None` if the dimension has
     /// floating-point numbers or no tiles.
     pub fn keys_of_tile(&self, dim: usize, index: u64) -> Option<(u64, u64)> {
         let Tiling::Integer { lo, extent } = *self.tilings.get(dim)? else {

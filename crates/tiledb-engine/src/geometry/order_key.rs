@@ -219,7 +219,7 @@ impl OrderKeys {
     }
 }
 
-/// Appends a part of so many bits to the number of each cell; the first part is where the numbers begin. They do not begin as
+/// Appends a part of `bits` bits to the number of each cell; the first part is where the numbers begin. They do not begin as
 /// zeros, because memory that the system has zeroed costs two page faults if it is read before it is written.
 fn append(numbers: &mut Vec<u64>, bits: u32, part: impl Iterator<Item = u64>) {
     if numbers.is_empty() {

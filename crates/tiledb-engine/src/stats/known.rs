@@ -76,7 +76,7 @@ impl KnownStatistics {
         Ok(Self { columns: known })
     }
 
-    /// What the name of a fragment tells of those of `columns` that are system columns.
+    /// The values of system columns among `columns` that follow from the name of a fragment.
     pub fn of_system_columns(
         table: &ArrayTable,
         fragment: &Fragment,
@@ -99,7 +99,7 @@ impl KnownStatistics {
     }
 }
 
-/// What is known about a column without statistics, and the field whose statistics tell more.
+/// What is known about a column without statistics, and the field whose statistics add to it.
 fn describe(
     table: &ArrayTable,
     fragment: &Fragment,

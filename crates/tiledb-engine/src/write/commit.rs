@@ -126,7 +126,7 @@ pub async fn commit(
 }
 
 /// Commits fragments of an array without a schema, which nobody can see yet. The commit is announced first: if the creation
-/// never finishes, the creator of the next array at this place can tell which commits don't belong to it.
+/// never finishes, the creator of the next array at this place knows which commits don't belong to it.
 ///
 /// # Errors
 /// The store fails, as in [`commit`].
@@ -197,7 +197,7 @@ pub async fn announce_replacement(
 }
 
 /// Commits a fragment that was announced: afterwards every reader sees it, and none of those that it replaces. `false` if
-/// somebody else has taken the announcement for one of the dead and removed it; then the fragment must be withdrawn.
+/// another writer has taken its author for dead and removed it; then the fragment must be withdrawn.
 ///
 /// # Errors
 /// The store fails. Whether the change is visible is then not known; it is visible whole or not at all.
@@ -219,7 +219,7 @@ pub async fn commit_replacement(
     Ok(true)
 }
 
-/// Gives up somebody else's announcement, who may be dead; who is not finds out when committing.
+/// Removes the announcement of another writer that may be dead. A writer that is alive notices when it commits.
 ///
 /// # Errors
 /// The store fails.

@@ -8,7 +8,7 @@
 //! A condition is rewritten in place, because fragments name the deletes that they have processed by their files. The condition
 //! may be stored twice: in its own file, and in lists of commits, which contain this file. Each file is replaced atomically. A
 //! reader in between may find the old form in one file and the new form in another, and both have the same meaning. The subtle
-//! thing: a list that somebody else has replaced meanwhile isn't restored, so a run that meets a vacuum of commits fails, and
+//! thing: a list that another writer has replaced meanwhile isn't restored, so a run that meets a vacuum of commits fails, and
 //! finishes when it is run again.
 
 use std::collections::BTreeSet;

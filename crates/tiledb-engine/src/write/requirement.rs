@@ -106,7 +106,7 @@ struct RequirementCheck<'a> {
     seen_box: OnceLock<Option<KeyBox>>,
 }
 
-/// Fails if somebody has changed, since the rows of a change were read, the cells that it depends on, or is about to: the
+/// Fails if another writer has changed the cells that a change depends on since its rows were read, or is about to: the
 /// change would hide that.
 ///
 /// # Errors
@@ -327,7 +327,7 @@ impl<'a> RequirementCheck<'a> {
         since.is_none_or(|since| since.0 <= time)
     }
 
-    /// The region of the change that has cells in common with a fragment of somebody else.
+    /// The region of the change that has cells in common with another writer's fragment.
     fn met_by(&self, fragment: &Fragment, now: &Snapshot) -> Option<Option<&[DomainRange]>> {
         // No fragment hides an insert into an array with duplicates; only a delete does. A statement that replaces all rows also
         // depends on later changes, which have read rows that it replaces.
@@ -400,7 +400,7 @@ impl<'a> RequirementCheck<'a> {
         seen.into_iter().any(|name| !names.contains(name.as_str()))
     }
 
-    /// The region of the change in which a delete of somebody else may find a cell.
+    /// The region of the change in which another writer's delete may find a cell.
     fn deleted_by(&self, delete: &Delete) -> Option<Option<&[DomainRange]>> {
         let schema = &self.snapshot.schema;
         let matters = self.requirement.deletes_matter && self.matters(delete.time);

@@ -220,7 +220,7 @@ async fn read_list(
 ///
 /// Two listings show it if the later one misses nothing that the earlier one has, and has more only of later times. What is
 /// missing may have moved to where the earlier listing had passed, and what has an earlier time may have been there before
-/// something that the earlier listing has. While somebody vacuums, files go that are listed in others; these are no change.
+/// something that the earlier listing has. A vacuum removes files that are listed in others; these don't count as changes.
 pub(in crate::array) async fn settled<const N: usize>(
     storage: &Storage,
     folders: [(&'static str, Keep); N],

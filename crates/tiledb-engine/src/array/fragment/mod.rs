@@ -58,7 +58,7 @@ pub struct Fragment {
     pub(super) slots: Slots,
     pub(super) footer_start: Option<u64>,
     pub(super) commit: FileInfo,
-    /// Where the sections of its metadata file start, once one of them was asked for.
+    /// Where the sections of its metadata file start, once one of them was read.
     pub(super) section_starts: OnceLock<SectionStarts>,
 }
 

@@ -3,7 +3,7 @@
 //! The subtle thing: libtiledb evolves an encrypted array with a plain schema and plain enumerations, and then refuses to
 //! open the array. Here these alone are taken, and only as what an evolution can make of the encrypted ones: a plain
 //! schema may add and drop attributes, and a plain enumeration may be new or have more values. Anything else, such as
-//! other dimensions, types or filters, would let somebody without the key give the cells another meaning.
+//! other dimensions, types or filters, would let a writer without the key give the cells another meaning.
 
 use std::collections::HashMap;
 use std::sync::Arc;

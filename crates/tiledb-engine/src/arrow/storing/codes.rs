@@ -11,7 +11,7 @@ use arrow::row::{OwnedRow, RowConverter, SortField};
 use super::Refused;
 use crate::error::{Error, Result};
 
-/// The source of the error that a value is not in the enumeration of its column: it tells errors apart, and what to do.
+/// The source of the error that a value is not in the enumeration of its column: it distinguishes such errors, and names the remedy.
 #[derive(Debug)]
 pub struct UnknownValue;
 

@@ -69,7 +69,7 @@ fn a_wrong_key_and_no_key_are_told() {
         assert!(error.to_string().contains("key does not fit"), "{error}");
         let plain = encrypted(filters, None);
         let (mut out, mut scratch) = ([0; 16], Scratch::default());
-        // Without filters the cipher text has the length of the cells, so only the array can tell that it is encrypted.
+        // Without filters the cipher text has the length of the cells, so only the array shows that it is encrypted.
         let undone = plain.decode(&filtered, &mut out, &mut scratch);
         assert_eq!(undone.is_ok(), filters.is_empty());
     }

@@ -1,7 +1,7 @@
 //! Fuzzing of filters and stacks of them, strings, images, and generic tiles.
 //!
 //! The outer filters of a stack hide the inner ones: whatever is changed, compressed bytes no longer decompress, and digests
-//! do not fit. So an input is a tile as it was behind some of its filters, and the others are applied anew. What the inner
+//! do not fit. So an input is a tile as it was behind some of its filters, and the others are applied again. What the inner
 //! filters alone make of it, the whole stack must make of it, too.
 
 use std::sync::Arc;

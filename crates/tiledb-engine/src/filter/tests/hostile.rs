@@ -130,7 +130,7 @@ fn claims_of_intermediate_sizes_cost_no_memory() {
     }
 }
 
-/// A budget of so many bytes, which all that was granted comes back to.
+/// A budget in bytes, to which every grant returns.
 #[derive(Debug)]
 struct Limited(Arc<AtomicUsize>);
 

@@ -1,4 +1,4 @@
-//! One stage of a pipeline ↔ bytes, and what the stage that makes images is told.
+//! One stage of a pipeline ↔ bytes, and the settings of the stage that makes images.
 
 use std::fmt;
 
@@ -59,7 +59,7 @@ impl PixelFormat {
     }
 }
 
-/// What the writer of images is told besides the form of their pixels.
+/// The settings of the writer of images besides the form of their pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ImageSetting {
     /// From 0 to 100; of lossless images it says nothing.
@@ -73,7 +73,7 @@ pub struct ImageSetting {
 }
 
 impl ImageSetting {
-    /// The quality unless the writer was told otherwise.
+    /// The default quality.
     pub const QUALITY: f32 = 100.0;
 
     pub(super) fn write(&self, format: PixelFormat, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,7 +90,7 @@ impl ImageSetting {
 }
 
 impl Filter {
-    /// Reads a stage and what its writer was told.
+    /// Reads a stage and its writer's settings.
     pub(super) fn decode(
         cursor: &mut Cursor<'_>,
         version: FormatVersion,
@@ -268,12 +268,12 @@ impl Filter {
 }
 
 impl Setting {
-    /// Window bytes of bit-width reduction unless the writer was told otherwise.
+    /// The default window of bit-width reduction in bytes.
     pub const BIT_WIDTH_WINDOW: u32 = 256;
-    /// Window bytes of positive delta unless the writer was told otherwise.
+    /// The default window of positive delta in bytes.
     pub const POSITIVE_DELTA_WINDOW: u32 = 1024;
 
-    /// A window that is not there is no obstacle: the tiles say their own.
+    /// A missing window is no problem: the tiles record their own.
     fn window(options: &mut Cursor<'_>) -> Self {
         options.u32("window").map_or(Self::None, Self::Window)
     }
@@ -306,7 +306,7 @@ fn decode_image(options: &mut Cursor<'_>) -> Result<(Option<PixelFormat>, Option
             line_bytes: options.u16("extent of the second dimension")?,
         })
     };
-    // A quality that is no number would make a schema differ from itself.
+    // A NaN as quality would make a schema differ from itself.
     let image = rest().ok().filter(|image| !image.quality.is_nan());
     Ok((format, image))
 }

@@ -170,7 +170,7 @@ pub fn check(storage: Storage, options: CheckOptions) -> Check {
         let done = check_storage(read, options, report).await;
         done.map_err(|e| e.with("array", uri))
     };
-    // The audit goes on only when somebody waits for findings, so these do not pile up.
+    // The audit only continues while a caller waits for findings, so these don't pile up.
     let failure = stream::once(audit).filter_map(|done| async { done.err().map(Err) });
     Check {
         findings: stream::select(findings.map(Ok), failure).boxed(),

@@ -105,7 +105,7 @@ pub(super) async fn consolidate(
     Ok(vec![row])
 }
 
-/// Fails if somebody has written a file into the time of these meanwhile, or replaced some of them.
+/// Fails if another writer has added a file within their times, or has replaced some of them.
 async fn check_unchanged(
     storage: &Storage,
     window: &OpenWindow,

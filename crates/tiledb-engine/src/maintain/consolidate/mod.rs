@@ -50,7 +50,7 @@ use crate::storage::Storage;
 /// Consolidates the array or the group at `storage`, or reports what that would do.
 ///
 /// # Errors
-/// There is no array, it is damaged, somebody else changed it meanwhile, or the store fails. What was done before stays.
+/// There is no array, it is damaged, another writer changed it meanwhile, or the store fails. Finished steps stay.
 pub async fn consolidate(storage: Storage, options: ConsolidateOptions) -> Result<Vec<ReportRow>> {
     options.check()?;
     let uri = storage.uri().to_owned();

@@ -71,7 +71,7 @@ pub(super) async fn replace(
     check_after(storage, &folders, staged).await
 }
 
-/// Whether the new cells do not tell any more what a change of an earlier time would have met.
+/// Whether the new cells no longer show what a change of an earlier time would have met.
 fn loses_times(snapshot: &Snapshot, options: &ConsolidateOptions) -> bool {
     snapshot.schema.is_dense() || !options.timestamps || options.purge_deleted
 }

@@ -112,7 +112,7 @@ impl StagedArray {
         Ok(snapshot.at_storage(self.storage.clone()))
     }
 
-    /// Makes the array visible, unless somebody else has created one meanwhile.
+    /// Makes the array visible, unless another writer has created one meanwhile.
     ///
     /// # Errors
     /// There is an array by now, or the store fails. The files are taken back then, as far as the store allows.
@@ -142,7 +142,7 @@ impl StagedArray {
                 Err(exists())
             }
             Err(error) => {
-                // What could not be finished is taken back as far as that is possible; the first error is the one to tell.
+                // Unfinished changes are undone as far as possible; the first error is returned.
                 let _ = withdraw(storage, files).await;
                 Err(error)
             }

@@ -1,4 +1,4 @@
-//! [`SchemaEvolution`]: what somebody wants of an array, in the words of its table.
+//! [`SchemaEvolution`]: the wanted changes of an array, in the words of its table.
 //!
 //! Columns are described as for [`ArrayBuilder`], which also resolves them. The subtle thing: what is wanted is kept apart from
 //! any array, because it is made of the newest schema each time another evolution comes first.
@@ -239,7 +239,7 @@ impl SchemaEvolution {
     ///
     /// # Errors
     /// There is no array; it cannot change like this, and the error names the column, what was found and what is allowed;
-    /// somebody else changes the same thing at the same time; or the storage fails.
+    /// another writer changes the same thing at the same time; or the storage fails.
     pub async fn apply(&self, location: Location) -> Result<Evolved> {
         let key = self.encryption_key.clone();
         let storage = Storage::new(location).with_encryption_key(key);

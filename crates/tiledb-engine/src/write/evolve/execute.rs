@@ -161,7 +161,7 @@ impl Execution<'_> {
             staged.enumerations.push(file.clone());
             let put = storage.create_file(&file, stored(storage, &contents)?);
             if let Err(error) = put.await {
-                // What could not be finished is taken back as far as that is possible; the first error is the one to tell.
+                // Unfinished changes are undone as far as possible; the first error is returned.
                 let _ = staged.withdraw(storage).await;
                 return Err(error);
             }

@@ -2,7 +2,7 @@
 //!
 //! A schema does not say from which one it was made. Whoever evolved it made few changes, so it was made from one of those before
 //! it from which the fewest changes lead to it; dropping what was just added counts as many. The subtle thing: an evolution that
-//! knew an older schema alone lacks what others have added since, and has not dropped it.
+//! knew an older schema alone lacks what others have added since, and didn't drop it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,7 +91,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Whether a schema was put by somebody else, and not known to the evolution.
+    /// Whether another writer has put a schema that the evolution doesn't know.
     pub(super) fn is_new(&self, name: &str) -> bool {
         !self.base.names.contains(name) && !self.written.contains(name)
     }

@@ -1,6 +1,6 @@
 //! Evolution of schemas: attributes come and go, enumerations get more values, the current domain grows.
 //!
-//! [`SchemaEvolution`] is what somebody wants, in the words of a table. `step` has it as changes of a schema, which can be
+//! [`SchemaEvolution`] describes the wanted changes in the words of a table. `step` turns them into changes of a schema, which can be
 //! applied, compared with those of others, and found between two schemas. `execute` puts the evolved schema on storage.
 //!
 //! | What was put | What a reader sees | What a crash leaves |

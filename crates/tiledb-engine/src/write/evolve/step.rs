@@ -1,7 +1,7 @@
 //! Changes of a schema, one subject each: applied, found between two schemas, and put together.
 //!
 //! The subtle thing: the order in which a schema lists enumerations means nothing, and neither do the names of their files, so
-//! two schemas that say the same are told apart only by the attributes' order.
+//! only the attributes' order distinguishes two schemas that are otherwise equal.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -7,7 +7,7 @@
 //!
 //! A file of the current version holds changes alone, and readers replay all of them, so nobody's change spoils another one. The
 //! subtle thing: a group whose newest file is of version 1 is read from that file alone, so a change writes a complete list, and
-//! says if somebody else's list came in between.
+//! shows whether another writer's list came in between.
 
 mod edit;
 #[cfg(test)]

@@ -212,7 +212,7 @@ impl Memory {
     }
 }
 
-/// A tile whose fields were asked for; `None` for those that cannot be located.
+/// A tile whose fields were requested; `None` for those that can't be located.
 struct AskedTile {
     tile: u64,
     cells: usize,

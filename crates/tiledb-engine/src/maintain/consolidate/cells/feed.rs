@@ -75,7 +75,7 @@ impl Unopened {
 pub(super) struct Feed {
     shared: FeedState,
     inputs: Vec<FedInput>,
-    /// Inputs that nobody has asked for, in the order in which they will be.
+    /// Inputs that weren't requested yet, in the order in which they will be.
     unreached: VecDeque<usize>,
     chunks: ChunkSize,
 }
@@ -172,7 +172,7 @@ impl Feed {
         });
     }
 
-    /// Begins, given the order in which inputs will be asked for.
+    /// Begins, given the order in which inputs will be requested.
     pub(super) fn begin(&mut self, order: Vec<usize>) {
         let inputs = u64::try_from(self.inputs.len()).unwrap_or(u64::MAX).max(1);
         let chunk_bytes = (FETCHED_BYTES / inputs).clamp(CHUNK_BYTES.start, CHUNK_BYTES.end);
@@ -214,7 +214,7 @@ impl Feed {
             .ok_or_else(|| Error::internal("an input has no more tiles"))
     }
 
-    /// The first tiles of inputs that nobody has asked for yet, of those that have been loaded.
+    /// The first tiles of loaded inputs that weren't requested yet.
     pub(super) async fn loaded(&mut self) -> Result<Vec<(usize, InputTile)>> {
         let mut loaded = Vec::new();
         while let Some(index) = self.unreached.front().copied()

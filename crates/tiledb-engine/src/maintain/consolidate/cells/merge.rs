@@ -2,7 +2,7 @@
 //!
 //! The inputs lie in a heap by their next cell. As long as the first input's cells come before those of the second, they are
 //! taken together, and the run is found by doubling steps: inputs that do not overlap cost nothing by the cell. An input
-//! whose cells are not there yet lies in the heap by a bound that none of its cells precedes, and is asked for when it is
+//! whose cells are not there yet lies in the heap by a bound that none of its cells precedes, and is requested when it is
 //! first. The subtle thing: an input may turn out not to be sorted, as its writer compared strings in another way; then
 //! [`Merger::give`] says so, and the caller begins again with inputs of single tiles.
 
@@ -41,7 +41,7 @@ pub(super) struct Merger {
     /// The first number of the next cell of each input.
     heads: Vec<u64>,
     heap: Vec<usize>,
-    /// Tiles of inputs that have not been asked for.
+    /// Tiles of inputs that weren't requested yet.
     stock: HashMap<usize, InputTile>,
     current: Recipe,
     /// The index of each tile in the current recipe.
@@ -114,7 +114,7 @@ impl Merger {
         }
     }
 
-    /// Gives the next tile of an input that was asked for; `false` if its cells are not in the order of the merge.
+    /// Adds the next tile of an input that was requested; `false` if its cells are not in the order of the merge.
     pub(super) fn give(&mut self, input: usize, tile: InputTile) -> Result<bool> {
         let tile = Arc::new(tile);
         let output = Arc::clone(&self.rules.output);
@@ -154,12 +154,12 @@ impl Merger {
         self.counts
     }
 
-    /// Gives the next tile of an input before it is asked for.
+    /// Adds the next tile of an input before it is requested.
     pub(super) fn store(&mut self, input: usize, tile: InputTile) {
         self.stock.insert(input, tile);
     }
 
-    /// The tiles that were given before they were asked for, and their inputs; the merge asks for them again.
+    /// The tiles that were added before they were requested, and their inputs; the merge requests them again.
     pub(super) fn empty_stock(&mut self) -> impl Iterator<Item = (usize, InputTile)> {
         std::mem::take(&mut self.stock).into_iter()
     }
@@ -232,7 +232,7 @@ impl Merger {
             exhausted = place >= tile.cells && input.left > 0;
             input.state = MergeState::At(Arc::clone(tile), place);
         }
-        // One that has no cells stays first, so that it is asked for its next tile at once.
+        // An input without cells stays first, so that its next tile is requested at once.
         if !exhausted && place < tile.cells {
             self.settle();
         }
@@ -279,7 +279,7 @@ impl Merger {
         match (&x.state, &y.state) {
             // It lies in no heap.
             (MergeState::Ended, _) | (_, MergeState::Ended) => a.cmp(&b),
-            // One without cells is asked for the next ones first.
+            // The next cells of an input without any are requested first.
             (MergeState::At(tile, place), _) if *place >= tile.cells => Ordering::Less,
             (_, MergeState::At(tile, place)) if *place >= tile.cells => Ordering::Greater,
             (MergeState::Ahead(x), MergeState::Ahead(y)) => x.compare(y).then(a.cmp(&b)),

@@ -374,7 +374,7 @@ fn with_room(datatype: Datatype, [low, high]: [f64; 2]) -> [Vec<u8>; 2] {
         Datatype::Float32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
         _ => (f64::MIN, f64::MAX),
     };
-    // Equal ends have a room that any float can tell from them.
+    // Equal ends get room that any float can distinguish from them.
     let width = match high - low {
         0.0 => low.abs().max(1.0),
         width => width,
