@@ -334,7 +334,7 @@ impl State {
         mixed ^ (mixed >> 31)
     }
 
-    /// Waits at the gate for `microseconds`.
+    /// Waits at the gate for `time` microseconds.
     fn enter(&mut self, time: u64) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
         self.waited += 1;

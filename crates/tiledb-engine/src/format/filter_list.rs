@@ -243,7 +243,7 @@ impl FilterList {
         })
     }
 
-    /// Returns these filters for tiles whose images have `lines` lines of `bytes` bytes; `None` if no image can be that large.
+    /// Returns these filters for tiles whose images have `size`, the number of lines and the bytes of a line; without one, unchanged.
     #[must_use]
     pub fn for_images_of(mut self, size: Option<(u16, u16)>) -> Self {
         for setting in &mut self.settings {

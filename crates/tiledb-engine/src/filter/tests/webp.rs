@@ -115,7 +115,7 @@ fn an_image_stands_first() {
     assert!(error.to_string().contains("first filter"), "{error}");
 }
 
-/// Filters that begin with images of `lines` lines of `bytes` bytes.
+/// Filters that begin with images of `lines` lines of `line_bytes` bytes.
 fn list(format: PixelFormat, lines: u16, line_bytes: u16, lossless: bool) -> FilterList {
     let image = ImageSetting {
         quality: ImageSetting::QUALITY,
