@@ -7,6 +7,8 @@
     reason = "an example shows its result, and a query with one row has one"
 )]
 
+use std::time::Duration;
+
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimestampMillisecondType};
 use datafusion::prelude::SessionContext;
@@ -61,7 +63,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     {
         println!("{}: {}", row.gain, row.outcome);
     }
-    for row in Array::vacuum(&path, VacuumOptions::new(VacuumMode::Fragments)).await? {
+    let mut vacuum = VacuumOptions::new(VacuumMode::Fragments);
+    // Nobody else reads the array. By default, fragments that were just replaced stay for 10 minutes.
+    vacuum.min_age = Duration::ZERO;
+    for row in Array::vacuum(&path, vacuum).await? {
         println!("{}: {}", row.gain, row.outcome);
     }
     let rows = "SELECT station, count(*) AS days, avg(temperature) AS mean FROM readings GROUP BY station ORDER BY station";

@@ -25,7 +25,7 @@ const STATEMENTS: [&str; 15] = [
     "SELECT * FROM tiledb_extend_enumeration('$S', 'c', ['z'])",
     "SELECT * FROM tiledb_evolve('$S', add => 'more INT')",
     "SELECT * FROM tiledb_consolidate('$S')",
-    "SELECT * FROM tiledb_vacuum('$S')",
+    "SELECT * FROM tiledb_vacuum('$S', min_age => '0')",
     "INSERT OVERWRITE s VALUES ('z', 26, 1, 'y', 8)",
     "TRUNCATE TABLE s",
     "COPY (SELECT value AS d, value * 2 AS a FROM range(0, 40)) TO '$D' STORED AS TILEDB PARTITIONED BY (d) \

@@ -222,8 +222,9 @@ fn consolidation_options(values: &Values) -> Result<ConsolidateOptions> {
 /// `tiledb_vacuum('location', mode => 'fragments', …)`: what nobody needs any longer is removed, one row for each file and
 /// folder. The columns are those of [`Consolidation`].
 ///
-/// With `dry_run` the rows are the same, and nothing is removed. `min_age` leaves alone what has been of no use for a
-/// shorter time, so that queries that began before are not disturbed.
+/// With `dry_run` the rows are the same, and nothing is removed. `min_age` leaves alone anything that fell out of use more
+/// recently, so that queries that began before can still read it: by default, fragments that were replaced less than 10 minutes
+/// ago and leftovers of less than 7 days stay.
 pub(super) struct Vacuum;
 
 impl Describe for Vacuum {

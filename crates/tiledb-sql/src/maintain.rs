@@ -87,7 +87,7 @@ pub struct VacuumArgs {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Remove only what has been unused for this long, e.g. '2 hours' [default: leftovers 7 days, others 0]
+    /// Remove only what has been unused for this long, e.g. '2 hours' [default: fragments 10 minutes, leftovers 7 days, others 0]
     #[arg(long, value_name = "AGE")]
     pub min_age: Option<String>,
 }

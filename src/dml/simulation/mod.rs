@@ -95,7 +95,7 @@ async fn tends(stage: Arc<Stage>) {
         "tiledb_consolidate('$A', mode => 'commits')",
         "tiledb_consolidate('$A', mode => 'fragment_metadata')",
         "tiledb_consolidate('$A', mode => 'array_metadata')",
-        "tiledb_vacuum('$A')",
+        "tiledb_vacuum('$A', min_age => '0')",
         "tiledb_vacuum('$A', min_age => '5 seconds')",
         "tiledb_vacuum('$A', mode => 'commits')",
         "tiledb_vacuum('$A', mode => 'leftovers', min_age => '10 minutes')",
@@ -218,7 +218,7 @@ async fn tidy(stage: &Stage, ctx: &SessionContext, uri: &str) -> Outcome<()> {
     for call in [
         "tiledb_vacuum('$A', mode => 'leftovers', min_age => '0')",
         "tiledb_consolidate('$A')",
-        "tiledb_vacuum('$A')",
+        "tiledb_vacuum('$A', min_age => '0')",
         "tiledb_consolidate('$A', mode => 'commits')",
         "tiledb_vacuum('$A', mode => 'commits')",
         "tiledb_consolidate('$A', mode => 'array_metadata')",

@@ -1,12 +1,13 @@
 //! Fragments that others replace, or that TRUNCATE hides: of each one the commit, then the folder; last the list that says so.
 //!
 //! Two consolidations of the same fragments at the same time find each other when both are committed, and one is taken back.
-//! VacuumedObject that one alone replaces is visible again then, so while such a thing may happen, neither is vacuumed.
+//! A fragment that only the withdrawn one replaces is visible again then, so while this may happen, neither is vacuumed.
 //!
 //! A replacing fragment may have been replaced itself. Then the list of what it replaced comes first, so that at no moment
 //! the list outlives the fragment that it belongs to.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -35,24 +36,76 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
     let committed = committed(&commits);
     let lists = commits.iter().filter(|c| c.kind == CommitKind::Vacuum);
     let believed = lists.filter(|c| is_replaced_for_good(&committed, &c.name) || is_truncation(c));
-    let mut believed = believed.collect::<Vec<_>>();
-    let mut old = Vec::with_capacity(believed.len());
-    for list in &believed {
+    let mut plan = VacuumPlan::default();
+    let mut removable = Vec::new();
+    for list in believed {
         let file = match &list.file {
             Some(path) => storage.head(path).await?,
             None => None,
         };
-        old.push(file.is_some_and(|file| options.is_old(&file)));
+        match file {
+            Some(file) if options.is_old(&file) => removable.push(list),
+            Some(_) => plan.kept.extend(kept(list, &commits, options)),
+            None => {}
+        }
     }
-    let mut old = old.into_iter();
-    believed.retain(|_| old.next().unwrap_or(false));
     let announced = Announced::read(storage).await?;
-    believed.retain(|list| is_truncation(list) || !announced.rival(list));
-    let mut plan = VacuumPlan::default();
-    for list in in_order(believed) {
+    removable.retain(|list| is_truncation(list) || !announced.rival(list));
+    for list in in_order(removable) {
         add(storage, options, list, &commits, &mut plan).await?;
     }
     Ok(plan)
+}
+
+/// The fragments of a list that is too young, with the reason why they stay.
+fn kept(list: &Commit, commits: &[Commit], options: &VacuumOptions) -> Vec<(String, String)> {
+    let since = match is_truncation(list) {
+        true => "a TRUNCATE hid it",
+        false => "it was replaced",
+    };
+    let age = in_words(options.min_age);
+    let why = format!("{since} less than {age} ago, and queries may still read it");
+    let writes = commits.iter().filter(|c| is_write(c));
+    let writes = writes.map(|c| c.name.name.as_str()).collect::<HashSet<_>>();
+    let names = list
+        .lists
+        .iter()
+        .filter_map(|path| TimestampedName::parse(path).ok());
+    names
+        .filter(|name| name.name != list.name.name && writes.contains(name.name.as_str()))
+        .map(|name| (folder_of(&name), why.clone()))
+        .collect()
+}
+
+/// A length of time in the largest unit that divides it.
+fn in_words(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let units = [
+        (24 * 3600, "day"),
+        (3600, "hour"),
+        (60, "minute"),
+        (1, "second"),
+    ];
+    let (unit, name) = units
+        .into_iter()
+        .find(|(unit, _)| seconds % unit == 0)
+        .unwrap_or((1, "second"));
+    match seconds / unit {
+        1 => format!("1 {name}"),
+        count => format!("{count} {name}s"),
+    }
+}
+
+fn is_in_root(name: &TimestampedName) -> bool {
+    name.version.is_none_or(|version| version < FOLDER_SINCE)
+}
+
+/// The folder of a fragment.
+fn folder_of(name: &TimestampedName) -> String {
+    match is_in_root(name) {
+        true => name.name.clone(),
+        false => format!("__fragments/{}", name.name),
+    }
 }
 
 /// The lists of replaced fragments, those of consolidations that are not committed yet among them.
@@ -176,18 +229,14 @@ async fn add(
         if name.name == list.name.name {
             continue;
         }
-        let in_root = name.version.is_none_or(|version| version < FOLDER_SINCE);
-        let (folder, extension) = match in_root {
-            true => (name.name.clone(), "ok"),
-            false => (format!("__fragments/{}", name.name), "wrt"),
-        };
+        let folder = folder_of(&name);
         let commit = writes.get(name.name.as_str());
         let mut chain = Vec::new();
         if let Some(commit) = commit {
             if !commit.consolidated_in.is_empty() && commit.ignored_by.is_none() {
-                let line = match in_root {
-                    true => format!("{}.{extension}", name.name),
-                    false => format!("__commits/{}.{extension}", name.name),
+                let line = match is_in_root(&name) {
+                    true => format!("{}.ok", name.name),
+                    false => format!("__commits/{}.wrt", name.name),
                 };
                 ignored.push((name.clone(), line));
             }

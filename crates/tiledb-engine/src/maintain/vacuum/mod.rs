@@ -31,8 +31,11 @@ use crate::maintain::report::Outcome;
 use crate::storage::{FileInfo, Storage};
 use crate::write::clock::Clock;
 
-/// What an interrupted write has left is this old before it is removed, unless another age is given.
+/// The default age at which the remains of an interrupted write are removed.
 pub const LEFTOVER_AGE: Duration = Duration::from_hours(7 * 24);
+
+/// The default age at which replaced fragments are removed. Queries that have planned to read them end meanwhile.
+pub const REPLACED_AGE: Duration = Duration::from_mins(10);
 
 /// What is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +101,8 @@ pub struct VacuumOptions {
     pub mode: VacuumMode,
     /// Whether the files are only listed.
     pub dry_run: bool,
-    /// Only what has been of no use for so long; queries that began before are not disturbed.
+    /// How long ago a thing must have fallen out of use to be removed, so that queries that began before can still read it: by
+    /// default [`REPLACED_AGE`] for fragments, [`LEFTOVER_AGE`] for leftovers, and zero for all other modes.
     pub min_age: Duration,
     /// How far it has come.
     pub progress: Arc<Progress>,
@@ -133,14 +137,17 @@ impl Progress {
 }
 
 impl VacuumOptions {
-    /// All there is of a kind; of leftovers those older than [`LEFTOVER_AGE`].
+    /// The options of a mode, with its default age.
     pub fn new(mode: VacuumMode) -> Self {
         Self {
             mode,
             dry_run: false,
             min_age: match mode {
+                VacuumMode::Fragments => REPLACED_AGE,
                 VacuumMode::Leftovers => LEFTOVER_AGE,
-                _ => Duration::ZERO,
+                VacuumMode::Commits | VacuumMode::FragmentMetadata | VacuumMode::ArrayMetadata => {
+                    Duration::ZERO
+                }
             },
             progress: Arc::default(),
             clock: Clock::system(),
@@ -212,6 +219,8 @@ enum VacuumedObject {
 #[derive(Debug, Default)]
 struct VacuumPlan {
     stages: Vec<Vec<Vec<Action>>>,
+    /// The fragments that stay because they fell out of use too recently, with the reason.
+    kept: Vec<(String, String)>,
 }
 
 impl Action {
@@ -248,7 +257,7 @@ impl VacuumPlan {
         Ok(())
     }
 
-    /// What is done, one row for each step.
+    /// What is done, one row for each step, and what is left for a later vacuum.
     fn rows(&self, mode: VacuumMode, dry_run: bool) -> Vec<ReportRow> {
         let actions = self.stages.iter().flatten().flatten();
         let row = |action: &Action| {
@@ -274,7 +283,18 @@ impl VacuumPlan {
                 },
             }
         };
-        actions.map(row).collect()
+        let kept = self.kept.iter().map(|(object, why)| ReportRow {
+            mode: mode.name(),
+            action: "remove",
+            object: object.clone(),
+            inputs: 1,
+            bytes_read: 0,
+            bytes_written: Some(0),
+            bytes_freed: 0,
+            gain: "none yet".to_owned(),
+            outcome: Outcome::Skipped(why.clone()),
+        });
+        actions.map(row).chain(kept).collect()
     }
 }
 
