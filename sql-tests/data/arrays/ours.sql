@@ -126,7 +126,7 @@ INSERT INTO t2 SELECT value * 3, value, -value, NULL FROM range(10, 30);
 CREATE EXTERNAL TABLE t3 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '3000');
 DELETE FROM t3 WHERE x BETWEEN 30 AND 40;
 SELECT * FROM tiledb_consolidate('$ARRAY', verify => true);
-SELECT * FROM tiledb_vacuum('$ARRAY');
+SELECT * FROM tiledb_vacuum('$ARRAY', min_age => '0');
 
 --- ours_consolidated_newest: fragments made one without times
 CREATE EXTERNAL TABLE t (k VARCHAR NOT NULL, a INT, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '4');
@@ -134,7 +134,7 @@ INSERT INTO t SELECT 'k' || value, value FROM range(0, 12);
 CREATE EXTERNAL TABLE t2 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '2000');
 INSERT INTO t2 SELECT 'k' || value, -value FROM range(6, 18);
 SELECT * FROM tiledb_consolidate('$ARRAY', timestamps => false);
-SELECT * FROM tiledb_vacuum('$ARRAY');
+SELECT * FROM tiledb_vacuum('$ARRAY', min_age => '0');
 
 --- ours_consolidated_dense: dense fragments made one
 CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[0, 39]', 'tiledb.dim.d.tile' '8');
@@ -142,7 +142,7 @@ INSERT INTO t SELECT value, value + 0 FROM range(0, 20);
 CREATE EXTERNAL TABLE t2 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '2000');
 INSERT INTO t2 SELECT value, NULL FROM range(15, 30);
 SELECT * FROM tiledb_consolidate('$ARRAY', verify => true);
-SELECT * FROM tiledb_vacuum('$ARRAY');
+SELECT * FROM tiledb_vacuum('$ARRAY', min_age => '0');
 
 --- ours_commits [0-1000, 0-2000]: one file of commits and deletes, one of footers
 CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT NOT NULL, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000');
