@@ -262,9 +262,10 @@ fn main() -> ExitCode {
                 on * 1e3,
                 off * 1e3,
                 off / on,
-                match compared.same {
-                    true => "",
-                    false => "  THE ANSWERS DIFFER",
+                if compared.same {
+                    ""
+                } else {
+                    "  THE ANSWERS DIFFER"
                 }
             );
         }
@@ -272,9 +273,10 @@ fn main() -> ExitCode {
         let mean = (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();
         println!("{setting:28} {:44} {:>10} {:>10} {mean:>8.2}", "", "", "");
     }
-    match same {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if same {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 
@@ -352,10 +354,7 @@ fn answer(ctx: &SessionContext, sql: &str) -> Vec<ArrayRef> {
 
 /// Whether two answers have the same rows, in the same order if they have one.
 fn same_answers(one: Vec<ArrayRef>, other: Vec<ArrayRef>, ordered: bool) -> bool {
-    let [one, other] = [one, other].map(|columns| match ordered {
-        true => columns,
-        false => sorted(&columns),
-    });
+    let [one, other] = [one, other].map(|columns| if ordered { columns } else { sorted(&columns) });
     let same = |(one, other): (&ArrayRef, &ArrayRef)| match one.data_type() {
         DataType::Float64 => {
             let (one, other) = (

@@ -29,12 +29,13 @@ pub(crate) fn value(
         Error::invalid(format!("DEFAULT {expr} is no {}", sql_name(data_type))).with_source(e)
     })?;
     if is_null(&column) {
-        return match is_null(&constant(session, expr)?) {
-            true => Ok(None),
-            false => Err(Error::invalid(format!(
+        return if is_null(&constant(session, expr)?) {
+            Ok(None)
+        } else {
+            Err(Error::invalid(format!(
                 "DEFAULT {expr} is no {}",
                 sql_name(data_type)
-            ))),
+            )))
         };
     }
     if let Some(text) = column.as_string_view_opt() {
@@ -63,9 +64,10 @@ pub(crate) fn of_columns(array: &Snapshot, options: &TypeOptions) -> HashMap<Str
     let defaults = defaults.filter_map(|((field, ty), attribute)| {
         let usual = attribute.datatype.default_fill();
         let mut elements = attribute.fill_value.chunks(usual.len().max(1));
-        let is_chosen = match attribute.nullable {
-            true => attribute.fill_valid,
-            false => elements.any(|element| element != usual),
+        let is_chosen = if attribute.nullable {
+            attribute.fill_valid
+        } else {
+            elements.any(|element| element != usual)
         };
         let shown = is_chosen.then(|| fill_array(attribute, ty, 1).ok())??;
         let value = ScalarValue::try_from_array(&shown, 0).ok()?;

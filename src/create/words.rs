@@ -120,9 +120,10 @@ fn identifier(name: &str) -> String {
         .is_some_and(|c| c.is_ascii_lowercase() || c == '_')
         && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     let upper = name.to_ascii_uppercase();
-    match plain && ALL_KEYWORDS.binary_search(&upper.as_str()).is_err() {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    if plain && ALL_KEYWORDS.binary_search(&upper.as_str()).is_err() {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
     }
 }
 

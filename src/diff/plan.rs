@@ -98,9 +98,10 @@ impl<'a> Sides<'a> {
         let new = self.numbers(&self.new, attributes())?;
         let old = self.numbers(&self.old, attributes().filter(|a| a.in_old))?;
         let schema = side(&self.new, &new, NEW)?.join(&side(&self.old, &old, OLD)?)?;
-        let join_type = match self.only_written {
-            true => JoinType::Left,
-            false => JoinType::Full,
+        let join_type = if self.only_written {
+            JoinType::Left
+        } else {
+            JoinType::Full
         };
         let join = HashJoinExec::try_new(
             scan(state, &self.new, &new, &filters).await?,
@@ -164,9 +165,10 @@ impl<'a> Sides<'a> {
         let mut ways = vec![self.absent(OLD)?, self.absent(NEW)?];
         for attribute in &self.columns.attributes {
             let new = of(NEW, &attribute.name);
-            let old = match attribute.in_old {
-                true => of(OLD, &attribute.name),
-                false => lit(self.fill(attribute)?),
+            let old = if attribute.in_old {
+                of(OLD, &attribute.name)
+            } else {
+                lit(self.fill(attribute)?)
             };
             ways.push(binary_expr(new, Operator::IsDistinctFrom, old));
         }

@@ -120,9 +120,10 @@ impl Change {
                 seen.push(scan.seen.clone());
             }
         }
-        let all = match planned.is_empty() {
-            true => &self.scans,
-            false => &planned,
+        let all = if planned.is_empty() {
+            &self.scans
+        } else {
+            &planned
         };
         let reading = all.iter().filter(|scan| !scan.is_lookup);
         let boxes = reading.map(|scan| scan.selected.clone()).collect();

@@ -93,9 +93,10 @@ pub(super) fn selected(
         0 => no_cell(&snapshot.schema)?,
         _ => Condition::Any(any).flat(),
     };
-    Ok(match tests(&condition) <= MOST_TESTS {
-        true => StatementSelection::Stored(Survivors { condition, doomed }),
-        false => StatementSelection::Rows,
+    Ok(if tests(&condition) <= MOST_TESTS {
+        StatementSelection::Stored(Survivors { condition, doomed })
+    } else {
+        StatementSelection::Rows
     })
 }
 
@@ -128,9 +129,10 @@ impl StoredCondition<'_> {
             .filter(|(_, (_, ranges))| !ranges.is_all());
         let (mut conditions, mut doomed) = (Vec::new(), Vec::new());
         for (index, (dimension, ranges)) in narrowed {
-            let tests = match key::has_key(dimension.datatype) {
-                true => outside_keys(dimension, ranges),
-                false => outside_strings(ranges),
+            let tests = if key::has_key(dimension.datatype) {
+                outside_keys(dimension, ranges)
+            } else {
+                outside_strings(ranges)
             };
             let Some(tests) = tests else {
                 return RangeComplement::Unknown;
@@ -183,9 +185,10 @@ impl StoredCondition<'_> {
             let operands = operands(expr, op).into_iter();
             let nodes = operands.map(|operand| self.condition(operand, holds, depth + 1));
             let nodes = nodes.collect::<Option<Vec<_>>>()?;
-            return Some(match (op == Operator::And) == holds {
-                true => Condition::All(nodes),
-                false => Condition::Any(nodes),
+            return Some(if (op == Operator::And) == holds {
+                Condition::All(nodes)
+            } else {
+                Condition::Any(nodes)
             });
         }
         let (column, op, value) = match (
@@ -267,9 +270,10 @@ impl StoredCondition<'_> {
         writer.append(&value.to_array().ok()?, &mut cells).ok()?;
         // A value that is not exactly one of the type's would compare otherwise; libtiledb takes no empty value.
         let bytes = cells.values;
-        let usable = match is_float(datatype) {
-            true => is_plain_number(datatype, &bytes),
-            false => !bytes.is_empty(),
+        let usable = if is_float(datatype) {
+            is_plain_number(datatype, &bytes)
+        } else {
+            !bytes.is_empty()
         };
         usable.then_some(bytes)
     }

@@ -151,9 +151,10 @@ impl GlobalOrder {
         let partitions = input.output_partitioning().partition_count();
         let schema = input.schema();
         let mut types = schema.fields().iter().map(|field| field.data_type());
-        let least = match types.all(DataType::is_primitive) {
-            true => LEAST_SORT_BYTES_OF_NUMBERS,
-            false => LEAST_SORT_BYTES,
+        let least = if types.all(DataType::is_primitive) {
+            LEAST_SORT_BYTES_OF_NUMBERS
+        } else {
+            LEAST_SORT_BYTES
         };
         let limit = match context.memory_pool().memory_limit() {
             MemoryLimit::Finite(bytes) => Some(bytes),
@@ -174,19 +175,19 @@ impl GlobalOrder {
             Some(foreseen) => foreseen.seeing(&input, &context)?,
             None => input,
         };
-        let input: RowsPlan = match is_alone && partitions > 1 {
-            true => Arc::new(CoalescePartitionsExec::new(input)),
-            false => input,
+        let input: RowsPlan = if is_alone && partitions > 1 {
+            Arc::new(CoalescePartitionsExec::new(input))
+        } else {
+            input
         };
         let sort = SortExec::new(self.order.clone(), input);
         let sort = Arc::new(sort.with_preserve_partitioning(!is_alone));
         let order = self.order.clone();
-        let rows = match is_alone {
-            true => sort.execute(0, context)?,
-            false => {
-                let sort = Arc::<SortExec>::clone(&sort);
-                SortPreservingMergeExec::new(order, sort).execute(0, context)?
-            }
+        let rows = if is_alone {
+            sort.execute(0, context)?
+        } else {
+            let sort = Arc::<SortExec>::clone(&sort);
+            SortPreservingMergeExec::new(order, sort).execute(0, context)?
         };
         // What the sort counts is shown as counted by this step.
         for metric in sort.metrics().iter().flat_map(MetricsSet::iter) {

@@ -131,9 +131,10 @@ impl<S: Step> ExecutionPlan for StepExec<S> {
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
-        vec![match self.step.wants_one_partition() {
-            true => Distribution::SinglePartition,
-            false => Distribution::UnspecifiedDistribution,
+        vec![if self.step.wants_one_partition() {
+            Distribution::SinglePartition
+        } else {
+            Distribution::UnspecifiedDistribution
         }]
     }
 

@@ -98,18 +98,17 @@ struct StretchPart {
 impl Merge {
     async fn next(self) -> Result<Option<(RecordBatch, Self)>> {
         let mut rows = match self {
-            Self::Stretches(mut merge) => match merge.are_short() {
-                false => {
-                    let next = merge.next().await?;
-                    return Ok(next.map(|batch| (batch, Self::Stretches(merge))));
-                }
-                true => {
+            Self::Stretches(mut merge) => {
+                if merge.are_short() {
                     let schema = Arc::clone(&merge.schema);
                     let parts = std::mem::take(&mut merge.parts).into_iter();
                     let parts = parts.map(|part| part.all(&schema)).collect();
                     merge.row_by_row(parts)?
+                } else {
+                    let next = merge.next().await?;
+                    return Ok(next.map(|batch| (batch, Self::Stretches(merge))));
                 }
-            },
+            }
             Self::RowByRow(rows) => rows,
         };
         let next = rows.try_next().await?;

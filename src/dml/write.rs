@@ -286,9 +286,10 @@ impl Statement {
             self.target.remember(committed);
             return Ok(());
         };
-        match fragments.is_empty() {
-            true => commit_delete(storage, &delete).await,
-            false => commit_with_delete(storage, clock, &delete, fragments).await,
+        if fragments.is_empty() {
+            commit_delete(storage, &delete).await
+        } else {
+            commit_with_delete(storage, clock, &delete, fragments).await
         }
     }
 
@@ -301,9 +302,10 @@ impl Statement {
         // The time of an insert is not before that of its first row. A sort puts it out when it has seen all rows.
         let mut next = rows.next().await.transpose()?;
         let so_far = Arc::clone(&opened.written);
-        let insert = match opened.snapshot.schema.is_dense() {
-            false => self.sparse(opened, replacing).await,
-            true => self.dense(opened),
+        let insert = if opened.snapshot.schema.is_dense() {
+            self.dense(opened)
+        } else {
+            self.sparse(opened, replacing).await
         };
         let mut insert = insert.map_err(to_datafusion_error)?;
         let written = async {

@@ -173,9 +173,10 @@ impl ValueAnswers {
                 NullBuffer::union(known.as_ref(), Some(nulls)),
             ));
         };
-        let bits = match of_null {
-            true => &bits | &!valid,
-            false => &bits & valid,
+        let bits = if of_null {
+            &bits | &!valid
+        } else {
+            &bits & valid
         };
         let known = known.map(|known| NullBuffer::new(&known | &!valid));
         Ok(BooleanArray::new(bits, known))

@@ -155,9 +155,10 @@ fn needles(all: &[&[u8]]) -> Option<Needles> {
         let text = std::str::from_utf8(bytes);
         text.is_ok_and(|text| text.contains(char::REPLACEMENT_CHARACTER))
     };
-    match all.iter().any(replaced) {
-        true => None,
-        false => Needles::new(all.iter().copied()),
+    if all.iter().any(replaced) {
+        None
+    } else {
+        Needles::new(all.iter().copied())
     }
 }
 

@@ -57,12 +57,11 @@ impl Describe for ArrayFacts {
         once(async move {
             let array = Inspection::open(&target.storage, target.window()?).await?;
             let schema = &array.schema;
-            let statement = match request.wants(&[CREATE_STATEMENT]) {
-                true => {
-                    let enumerations = array.enumerations().await?;
-                    statement_of(schema, &enumerations, array.storage(), None)
-                }
-                false => String::new(),
+            let statement = if request.wants(&[CREATE_STATEMENT]) {
+                let enumerations = array.enumerations().await?;
+                statement_of(schema, &enumerations, array.storage(), None)
+            } else {
+                String::new()
             };
             let text = |value: String| columns::text([value]);
             let count = |count: usize| columns::u64s([Some(count as u64)]);

@@ -289,9 +289,10 @@ impl<D: Describe> PartitionStream for DescriptionStream<D> {
         let request = Arc::clone(&self.request);
         let schema = Arc::clone(&self.schema);
         let rows = D::rows(self.target.clone(), Arc::clone(&request));
-        let rows = match D::CHANGES {
-            true => self.changed(context, rows),
-            false => rows,
+        let rows = if D::CHANGES {
+            self.changed(context, rows)
+        } else {
+            rows
         };
         let batches = rows
             .map_err(to_datafusion_error)

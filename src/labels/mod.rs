@@ -259,9 +259,10 @@ fn storage_of(
     };
     let key = array.encryption_key().cloned();
     let storage = array.of_member(location);
-    Ok(match label.external {
-        true => storage.with_encryption_key_on_demand(key),
-        false => storage.with_encryption_key(key),
+    Ok(if label.external {
+        storage.with_encryption_key_on_demand(key)
+    } else {
+        storage.with_encryption_key(key)
     })
 }
 

@@ -47,9 +47,10 @@ pub(super) fn rewritten_below(
         changed |= new.is_some();
         children.push(new.unwrap_or_else(|| Arc::clone(child)));
     }
-    let plan = match changed {
-        true => with_children(plan, children)?,
-        false => Arc::clone(plan),
+    let plan = if changed {
+        with_children(plan, children)?
+    } else {
+        Arc::clone(plan)
     };
     let new = rewrite(&plan, selected)?;
     Ok(new.or(changed.then_some(plan)))

@@ -270,9 +270,10 @@ impl PhysicalExpr for EnumerationCodes {
         };
         let values = dictionary.values();
         let same = values.to_data().ptr_eq(&self.values.to_data()) || values == &self.values;
-        Ok(ColumnarValue::Array(match same {
-            true => dictionary.keys().slice(0, dictionary.keys().len()),
-            false => self.translated(&array)?,
+        Ok(ColumnarValue::Array(if same {
+            dictionary.keys().slice(0, dictionary.keys().len())
+        } else {
+            self.translated(&array)?
         }))
     }
 

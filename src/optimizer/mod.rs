@@ -306,9 +306,10 @@ pub(crate) fn equip(builder: &mut SessionStateBuilder) -> Result<()> {
 pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
     let state = ctx.state_ref();
     let mut state = state.write();
-    match is_equipped(&state) {
-        true => Ok(()),
-        false => rebuild(&mut state, equip),
+    if is_equipped(&state) {
+        Ok(())
+    } else {
+        rebuild(&mut state, equip)
     }
 }
 

@@ -81,8 +81,9 @@ fn is_of_array(schema: &Schema) -> bool {
 }
 
 fn stop_if(found: bool) -> TreeNodeRecursion {
-    match found {
-        true => TreeNodeRecursion::Stop,
-        false => TreeNodeRecursion::Continue,
+    if found {
+        TreeNodeRecursion::Stop
+    } else {
+        TreeNodeRecursion::Continue
     }
 }

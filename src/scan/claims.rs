@@ -101,9 +101,10 @@ pub(crate) fn checked(
     stream: SendableRecordBatchStream,
     claims: impl FnOnce() -> Claims,
 ) -> SendableRecordBatchStream {
-    match ALWAYS.load(Relaxed) {
-        true => claims().check(stream),
-        false => stream,
+    if ALWAYS.load(Relaxed) {
+        claims().check(stream)
+    } else {
+        stream
     }
 }
 
@@ -381,10 +382,13 @@ fn lower(
 ) -> Option<ScalarValue> {
     match known {
         Some(known) if value.is_null() => Some(known),
-        Some(known) if !known.is_null() => match value.partial_cmp(&known).is_some_and(before) {
-            true => Some(value),
-            false => Some(known),
-        },
+        Some(known) if !known.is_null() => {
+            if value.partial_cmp(&known).is_some_and(before) {
+                Some(value)
+            } else {
+                Some(known)
+            }
+        }
         _ => Some(value),
     }
 }

@@ -281,15 +281,17 @@ impl TileDbSource {
                 None => statistics,
             };
             Arc::new(
-                match self.remaining().is_some() || self.filters.removes_rows() {
-                    true => statistics.to_inexact(),
-                    false => statistics,
+                if self.remaining().is_some() || self.filters.removes_rows() {
+                    statistics.to_inexact()
+                } else {
+                    statistics
                 },
             )
         });
-        match self.tells_bounds.load(Ordering::Relaxed) {
-            true => Arc::clone(made),
-            false => Arc::new(without_bounds(made)),
+        if self.tells_bounds.load(Ordering::Relaxed) {
+            Arc::clone(made)
+        } else {
+            Arc::new(without_bounds(made))
         }
     }
 }
@@ -425,9 +427,10 @@ impl DataSource for TileDbSource {
         // A filter that arrives after a limit must be evaluated above it.
         let refused = self.planned.labels.is_some() || self.fetch.is_some();
         for filter in filters {
-            answers.push(match refused {
-                true => PushedDown::No,
-                false => pushed.accept(filter, self.plan(), self.planned.predicate.as_ref())?,
+            answers.push(if refused {
+                PushedDown::No
+            } else {
+                pushed.accept(filter, self.plan(), self.planned.predicate.as_ref())?
             });
         }
         let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);

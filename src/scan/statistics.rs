@@ -64,9 +64,12 @@ pub(crate) fn remain_true(told: &Statistics, now: &Statistics) -> bool {
     };
     // Any statement about values is true without rows.
     let none = now.num_rows == Precision::Exact(0);
-    let nulls = |now: &ColumnStatistics| match none {
-        true => Precision::Exact(0),
-        false => now.null_count,
+    let nulls = |now: &ColumnStatistics| {
+        if none {
+            Precision::Exact(0)
+        } else {
+            now.null_count
+        }
     };
     let told_columns = told.column_statistics.iter();
     let mut columns = told_columns.zip(&now.column_statistics);
@@ -116,9 +119,12 @@ fn bound(plan: &ScanPlan, dimension: usize, column: &mut ColumnStatistics) {
     };
     let value = |i| ScalarValue::try_from_array(&bounds.values, i);
     if let (Ok(lo), Ok(hi)) = (value(0), value(1)) {
-        let precise = |value| match bounds.exact {
-            true => Precision::Exact(value),
-            false => Precision::Inexact(value),
+        let precise = |value| {
+            if bounds.exact {
+                Precision::Exact(value)
+            } else {
+                Precision::Inexact(value)
+            }
         };
         (column.min_value, column.max_value) = (precise(lo), precise(hi));
     }

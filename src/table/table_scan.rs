@@ -50,9 +50,10 @@ impl TileDbTable {
             partitions: state.config().target_partitions(),
             settings: TileDbSettings::of(state.config_options()),
         });
-        let renewal = match self.shows_present() {
-            true => Renewal::Present,
-            false => Renewal::SameCells,
+        let renewal = if self.shows_present() {
+            Renewal::Present
+        } else {
+            Renewal::SameCells
         };
         let runtime = state.runtime_env();
         let planned = query.plan_renewed(&shown.table, labels, renewal, runtime);

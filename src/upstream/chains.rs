@@ -66,9 +66,10 @@ impl ExprPlanner for ChainPlanner {
 
 /// All filters as one condition, a flat tree however many there are; `None` if there are none.
 pub(crate) fn all_of(filters: Vec<Expr>) -> Option<Expr> {
-    match filters.len() > BLOCK {
-        true => Some(OperatorChain::And.tree(filters)),
-        false => utils::conjunction(filters),
+    if filters.len() > BLOCK {
+        Some(OperatorChain::And.tree(filters))
+    } else {
+        utils::conjunction(filters)
     }
 }
 
@@ -127,9 +128,10 @@ impl OperatorChain {
     /// The logarithm of the number of terms in a block; 0 for a term.
     fn weight(self, expr: &Expr) -> u32 {
         if let Some(list) = self.list(expr) {
-            return match list.list.len() < BLOCK {
-                true => 0,
-                false => list.list.len().ilog2(),
+            return if list.list.len() < BLOCK {
+                0
+            } else {
+                list.list.len().ilog2()
             };
         }
         let (mut levels, mut node) = (0, expr);
@@ -137,9 +139,10 @@ impl OperatorChain {
             levels += 1;
             node = left;
         }
-        match levels > 0 && self.list(node).is_some() {
-            true => levels + self.weight(node),
-            false => levels,
+        if levels > 0 && self.list(node).is_some() {
+            levels + self.weight(node)
+        } else {
+            levels
         }
     }
 
@@ -178,9 +181,10 @@ impl OperatorChain {
         {
             let term;
             // The first term of all may be a block.
-            (rest, term) = match self.is_block(&chain) {
-                true => (None, chain),
-                false => self.split_last(chain),
+            (rest, term) = if self.is_block(&chain) {
+                (None, chain)
+            } else {
+                self.split_last(chain)
             };
             terms.push(term);
         }
@@ -190,9 +194,10 @@ impl OperatorChain {
             None => self.tree(terms),
         };
         while let Some(chain) = rest.take() {
-            let (before, last) = match self.is_block(&chain) {
-                true => (None, chain),
-                false => self.split_last(chain),
+            let (before, last) = if self.is_block(&chain) {
+                (None, chain)
+            } else {
+                self.split_last(chain)
             };
             if !self.is_block(&last) || self.weight(&last) != self.weight(&block) {
                 let chain = match before {

@@ -56,9 +56,10 @@ impl fmt::Display for Choice {
 impl Choice {
     /// The filters of a column, which proved best.
     pub(super) fn of_filters(builder: &ArrayBuilder, column: &str, best: &Best) -> Self {
-        let kind = match builder.dimensions().any(|dimension| dimension == column) {
-            true => "dim",
-            false => "attr",
+        let kind = if builder.dimensions().any(|dimension| dimension == column) {
+            "dim"
+        } else {
+            "attr"
         };
         let filters = match best.filters.to_string() {
             none if none.is_empty() => "none".to_owned(),
@@ -126,9 +127,10 @@ pub(super) fn choose(
         say("capacity".to_owned(), capacity.to_string());
     }
     for column in &profile.columns {
-        let values = match builder.may_be_enumerated(&column.name) {
-            true => column.few_values(),
-            false => None,
+        let values = if builder.may_be_enumerated(&column.name) {
+            column.few_values()
+        } else {
+            None
         };
         let Some(values) = values else {
             continue;

@@ -286,9 +286,10 @@ fn with_columns(
     let projected = columns.fields().iter().map(|field| {
         let index = given.index_of(field.name())?;
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
-        let expr = match given.field(index).data_type() == field.data_type() {
-            true => column,
-            false => Arc::new(CastExpr::new(column, field.data_type().clone(), None)),
+        let expr = if given.field(index).data_type() == field.data_type() {
+            column
+        } else {
+            Arc::new(CastExpr::new(column, field.data_type().clone(), None))
         };
         let alias = field.name().clone();
         Ok(ProjectionExpr { expr, alias })

@@ -62,12 +62,13 @@ impl Profile {
             let (name, data_type) = (field.name(), field.data_type());
             let ranged = data_type.is_numeric() || data_type.is_temporal();
             let dimension = builder.dimensions().any(|dimension| dimension == name);
-            let ends = match ranged && dimension {
-                true => Some(ColumnEnds {
+            let ends = if ranged && dimension {
+                Some(ColumnEnds {
                     least: MinAccumulator::try_new(data_type)?,
                     greatest: MaxAccumulator::try_new(data_type)?,
-                }),
-                false => None,
+                })
+            } else {
+                None
             };
             Ok(ColumnProfile {
                 name: name.clone(),

@@ -110,17 +110,15 @@ impl SpooledRows {
         let fits = self.memory.size().saturating_add(bytes) <= self.most_bytes;
         let fits = fits && self.memory.try_grow(bytes).is_ok();
         self.batches.push_back(batch);
-        match fits {
-            true => Ok(()),
-            false => self.spill(),
-        }
+        if fits { Ok(()) } else { self.spill() }
     }
 
     /// Leaves the memory to the sort that follows, if there was too little for all rows.
     fn finish(&mut self) -> Result<()> {
-        match self.files.is_empty() {
-            true => Ok(()),
-            false => self.spill(),
+        if self.files.is_empty() {
+            Ok(())
+        } else {
+            self.spill()
         }
     }
 

@@ -138,9 +138,10 @@ impl Effect {
             }
             Self::Drop { writer, batch } => {
                 // By a stored condition, or row by row.
-                let sum = match kind == Kind::Sparse && random.is_multiple_of(2) {
-                    true => " + 0",
-                    false => "",
+                let sum = if kind == Kind::Sparse && random.is_multiple_of(2) {
+                    " + 0"
+                } else {
+                    ""
                 };
                 format!("DELETE FROM t WHERE w{sum} = {writer} AND s = {batch}")
             }

@@ -113,9 +113,10 @@ impl PruningRewrite<'_> {
         if self.schema.field(column.index()).data_type() != &DataType::Boolean {
             return None;
         }
-        let holds: Expr = match wanted.positive() {
-            true => Arc::clone(expr),
-            false => Arc::new(NotExpr::new(Arc::clone(expr))),
+        let holds: Expr = if wanted.positive() {
+            Arc::clone(expr)
+        } else {
+            Arc::new(NotExpr::new(Arc::clone(expr)))
         };
         Some(self.or_null(holds, expr, wanted))
     }
@@ -182,9 +183,10 @@ impl PruningRewrite<'_> {
         };
         let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
         let holds: Expr = Arc::new(BinaryExpr::new(left, op, right));
-        Some(match distinct {
-            true => holds,
-            false => self.or_null(holds, operand, wanted),
+        Some(if distinct {
+            holds
+        } else {
+            self.or_null(holds, operand, wanted)
         })
     }
 
@@ -193,17 +195,19 @@ impl PruningRewrite<'_> {
         let mut items = Vec::with_capacity(list.list().len());
         let mut with_null = false;
         for item in list.list() {
-            match item.downcast_ref::<Literal>()?.value().is_null() {
-                true => with_null = true,
-                false => items.push(Arc::clone(item)),
+            if item.downcast_ref::<Literal>()?.value().is_null() {
+                with_null = true
+            } else {
+                items.push(Arc::clone(item))
             }
         }
         let inside = wanted.positive() != list.negated();
         // In a list, the two zeros of floats are equal; in bounds they differ.
         let zeros = items.iter().flat_map(other_zero).collect::<Vec<_>>();
-        match inside {
-            true => items.extend(zeros),
-            false => items.retain(|item| other_zero(item).is_none()),
+        if inside {
+            items.extend(zeros)
+        } else {
+            items.retain(|item| other_zero(item).is_none())
         }
         // With a NULL in the list, a value that is not in the list gives NULL.
         if with_null && !inside {
@@ -276,9 +280,10 @@ fn constant(value: &ScalarValue, wanted: WantedProof) -> Option<Expr> {
 fn null_test(operand: &Expr, is_null: bool) -> Option<Expr> {
     let column = Arc::clone(operand);
     operand.downcast_ref::<Column>()?;
-    Some(match is_null {
-        true => Arc::new(IsNullExpr::new(column)),
-        false => Arc::new(IsNotNullExpr::new(column)),
+    Some(if is_null {
+        Arc::new(IsNullExpr::new(column))
+    } else {
+        Arc::new(IsNotNullExpr::new(column))
     })
 }
 
@@ -381,9 +386,10 @@ pub(crate) fn keep_cheap(expr: &Expr) -> Option<Expr> {
                     || e.downcast_ref::<IsNullExpr>().is_some()
                     || e.downcast_ref::<IsNotNullExpr>().is_some();
                 cheap &= known;
-                Ok(match known {
-                    true => TreeNodeRecursion::Continue,
-                    false => TreeNodeRecursion::Stop,
+                Ok(if known {
+                    TreeNodeRecursion::Continue
+                } else {
+                    TreeNodeRecursion::Stop
                 })
             })
             .ok()?;

@@ -214,9 +214,12 @@ fn literal(column: usize) -> BoxedStrategy<S> {
 
 fn atom() -> impl Strategy<Value = Expr> {
     let compared = (0usize..7).prop_flat_map(|c| {
-        (comparison(), literal(c), any::<bool>()).prop_map(move |(op, v, swap)| match swap {
-            true => binary(lit(v), op, col(c)),
-            false => binary(col(c), op, lit(v)),
+        (comparison(), literal(c), any::<bool>()).prop_map(move |(op, v, swap)| {
+            if swap {
+                binary(lit(v), op, col(c))
+            } else {
+                binary(col(c), op, lit(v))
+            }
         })
     });
     let listed = (0usize..7).prop_flat_map(|c| {
@@ -262,9 +265,12 @@ fn atom() -> impl Strategy<Value = Expr> {
         let pattern = lit(S::Utf8View(Some(pattern)));
         Arc::new(LikeExpr::new(negated, false, col(TEXT), pattern)) as Expr
     });
-    let null = (0usize..7, any::<bool>()).prop_map(|(c, is)| match is {
-        true => is_null(col(c)).unwrap(),
-        false => is_not_null(col(c)).unwrap(),
+    let null = (0usize..7, any::<bool>()).prop_map(|(c, is)| {
+        if is {
+            is_null(col(c)).unwrap()
+        } else {
+            is_not_null(col(c)).unwrap()
+        }
     });
     let constant = prop::option::of(any::<bool>()).prop_map(|v| lit(S::Boolean(v)));
     prop_oneof![

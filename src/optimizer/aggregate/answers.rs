@@ -199,21 +199,21 @@ fn recipe(
         }
         Argument::Constant => return Ok(None),
         Argument::Column { column, .. } if function.is::<Count>() => {
-            match plan.spec.table.schema.field(column).is_nullable() {
-                true => AnswerRecipe::Count(slot(asked, column, |_| {})),
-                false => {
-                    check_countable(plan)?;
-                    AnswerRecipe::CountRows
-                }
+            if plan.spec.table.schema.field(column).is_nullable() {
+                AnswerRecipe::Count(slot(asked, column, |_| {}))
+            } else {
+                check_countable(plan)?;
+                AnswerRecipe::CountRows
             }
         }
         Argument::Column { column, cast: None } if extreme => {
             if *plan.spec.table.schema.field(column).data_type() != result {
                 return Ok(None);
             }
-            match function.is::<Min>() {
-                true => AnswerRecipe::Min(slot(asked, column, |asked| asked.min = true)),
-                false => AnswerRecipe::Max(slot(asked, column, |asked| asked.max = true)),
+            if function.is::<Min>() {
+                AnswerRecipe::Min(slot(asked, column, |asked| asked.min = true))
+            } else {
+                AnswerRecipe::Max(slot(asked, column, |asked| asked.max = true))
             }
         }
         Argument::Column { column, cast } => {

@@ -141,12 +141,11 @@ fn spans_of_keys(aggregate: &AggregateExec) -> Result<Option<Vec<Span>>> {
     if !others.is_empty() && columns_of_scan(input, columns.collect()).is_none() {
         return Ok(None);
     }
-    let statistics = match others.is_empty() {
-        true => None,
-        false => {
-            let (context, whole) = (StatisticsContext::new(), StatisticsArgs::new());
-            Some(context.compute(input.as_ref(), &whole)?)
-        }
+    let statistics = if others.is_empty() {
+        None
+    } else {
+        let (context, whole) = (StatisticsContext::new(), StatisticsArgs::new());
+        Some(context.compute(input.as_ref(), &whole)?)
     };
     let span = |key: &Arc<dyn PhysicalExpr>| {
         if is_code(key) {

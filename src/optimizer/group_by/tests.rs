@@ -44,9 +44,10 @@ fn batches(runs: &[Run], rows_per_batch: usize) -> Vec<RecordBatch> {
         ])
         .unwrap()
     };
-    match rows.is_empty() {
-        true => vec![batch(&[])],
-        false => rows.chunks(rows_per_batch).map(batch).collect(),
+    if rows.is_empty() {
+        vec![batch(&[])]
+    } else {
+        rows.chunks(rows_per_batch).map(batch).collect()
     }
 }
 

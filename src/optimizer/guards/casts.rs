@@ -122,9 +122,10 @@ impl AnalyzerRule for PlainNumbers {
     }
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        match reads_codes(&plan)? {
-            true => ApplyFunctionRewrites::new(vec![Arc::new(Self)]).analyze(plan, config),
-            false => Ok(plan),
+        if reads_codes(&plan)? {
+            ApplyFunctionRewrites::new(vec![Arc::new(Self)]).analyze(plan, config)
+        } else {
+            Ok(plan)
         }
     }
 }
@@ -141,9 +142,10 @@ fn reads_codes(plan: &LogicalPlan) -> Result<bool> {
                     && field.metadata().contains_key(DATATYPE_KEY)
             });
         }
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
         })
     })?;
     Ok(found)

@@ -30,9 +30,10 @@ use crate::optimizer::plan_search::reads_array_and_has_node;
 /// Dynamic filters are removed from scans instead, see [`run_time_filters`](super::run_time_filters). Filters that the
 /// logical optimizer pushes into a table are qualified by the table and not affected.
 pub(crate) fn told_apart(plan: &Plan) -> Result<Plan> {
-    match scans_array(plan) {
-        true => Ok(below_filters(plan, false)?.unwrap_or_else(|| Arc::clone(plan))),
-        false => Ok(Arc::clone(plan)),
+    if scans_array(plan) {
+        Ok(below_filters(plan, false)?.unwrap_or_else(|| Arc::clone(plan)))
+    } else {
+        Ok(Arc::clone(plan))
     }
 }
 
@@ -101,9 +102,10 @@ fn below_filters(plan: &Plan, filtered: bool) -> Result<Option<Plan>> {
         let child = new.unwrap_or_else(|| Arc::clone(child));
         let barred = filtered && confuses(plan.as_ref(), number, &child) && scans_array(&child);
         changed |= barred;
-        children.push(match barred {
-            true => Arc::new(HidingExec::new(child, Hidden::Filters)),
-            false => child,
+        children.push(if barred {
+            Arc::new(HidingExec::new(child, Hidden::Filters))
+        } else {
+            child
         });
     }
     changed.then(|| with_children(plan, children)).transpose()
@@ -145,9 +147,10 @@ impl OptimizerRule for UnionFields {
                 return Ok(Transformed::yes(LogicalPlan::Union(union)));
             }
             // The nodes above have copies of the UNION's schema.
-            Ok(match changed {
-                true => Transformed::yes(plan.recompute_schema()?),
-                false => Transformed::no(plan),
+            Ok(if changed {
+                Transformed::yes(plan.recompute_schema()?)
+            } else {
+                Transformed::no(plan)
             })
         })
     }

@@ -157,9 +157,10 @@ impl NodeRewriter<'_> {
         if self.is_lossy(&expr) {
             (expr, changed) = (hidden(expr), true);
         }
-        Ok(match changed {
-            true => Transformed::yes(expr),
-            false => Transformed::no(expr),
+        Ok(if changed {
+            Transformed::yes(expr)
+        } else {
+            Transformed::no(expr)
         })
     }
 
@@ -176,16 +177,14 @@ impl NodeRewriter<'_> {
                 low,
                 high,
             }) => {
-                let (from, to) = match negated {
-                    true => (Operator::Lt, Operator::Gt),
-                    false => (Operator::GtEq, Operator::LtEq),
+                let (from, to) = if negated {
+                    (Operator::Lt, Operator::Gt)
+                } else {
+                    (Operator::GtEq, Operator::LtEq)
                 };
                 let from = self.comparison(expr, from, low)?;
                 let to = self.comparison(expr, to, high)?;
-                (!expr.is_volatile()).then(|| match negated {
-                    true => from.or(to),
-                    false => from.and(to),
-                })
+                (!expr.is_volatile()).then(|| if negated { from.or(to) } else { from.and(to) })
             }
             Expr::InList(list) => self.list(list),
             Expr::Cast(cast) => self.beyond(cast),

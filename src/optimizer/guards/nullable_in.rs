@@ -64,9 +64,10 @@ fn in_filter(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let predicate = top(predicate, &schema)?;
     let changed = predicate.transformed;
     let filter = LogicalPlan::Filter(Filter::try_new(predicate.data, input)?);
-    Ok(match changed {
-        true => Transformed::yes(filter),
-        false => Transformed::no(filter),
+    Ok(if changed {
+        Transformed::yes(filter)
+    } else {
+        Transformed::no(filter)
     })
 }
 
@@ -119,9 +120,10 @@ fn null_matters(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 when_then_expr: branches,
                 else_expr: otherwise.map(see),
             });
-            Ok(match changed {
-                true => Transformed::yes(case),
-                false => Transformed::no(case),
+            Ok(if changed {
+                Transformed::yes(case)
+            } else {
+                Transformed::no(case)
             })
         }
         Expr::InSubquery(found) => spelled_out(found, schema),

@@ -39,9 +39,10 @@ pub(crate) fn sorted_again(plan: &Plan) -> Result<Option<Plan>> {
         }
         inputs.push(input);
     }
-    match sorted {
-        true => with_children(plan, inputs).map(Some),
-        false => Ok(None),
+    if sorted {
+        with_children(plan, inputs).map(Some)
+    } else {
+        Ok(None)
     }
 }
 
@@ -144,9 +145,10 @@ pub(crate) fn without_claims(plan: &Plan) -> Result<Plan> {
     let hide = |plan: Plan| {
         let aggregate = plan.downcast_ref::<AggregateExec>();
         let sets = aggregate.is_some_and(|aggregate| aggregate.group_expr().has_grouping_set());
-        Ok(match sets && scans_array(&plan) {
-            true => Transformed::yes(Arc::new(HidingExec::new(plan, Hidden::Equivalences)) as _),
-            false => Transformed::no(plan),
+        Ok(if sets && scans_array(&plan) {
+            Transformed::yes(Arc::new(HidingExec::new(plan, Hidden::Equivalences)) as _)
+        } else {
+            Transformed::no(plan)
         })
     };
     Arc::clone(plan).transform_up(hide).data()

@@ -54,9 +54,10 @@ fn without_untrusted(
         let changed = without_untrusted(input, above)?;
         return Ok(Some(changed.unwrap_or_else(|| Arc::clone(input))));
     }
-    let mut trusted = match keeps_some_rows(plan.as_ref()) {
-        true => Trusted::new(),
-        false => above.clone(),
+    let mut trusted = if keeps_some_rows(plan.as_ref()) {
+        Trusted::new()
+    } else {
+        above.clone()
     };
     let passed = trusted.clone();
     let produced = plan.dynamic_expressions_produced();
@@ -67,9 +68,10 @@ fn without_untrusted(
     let mut changed = false;
     let mut children = Vec::new();
     for (number, child) in plan.children().into_iter().enumerate() {
-        let new = match confuses(plan.as_ref(), number, child) {
-            true => without_untrusted(child, &(&trusted - &passed))?,
-            false => without_untrusted(child, &trusted)?,
+        let new = if confuses(plan.as_ref(), number, child) {
+            without_untrusted(child, &(&trusted - &passed))?
+        } else {
+            without_untrusted(child, &trusted)?
         };
         changed |= new.is_some();
         children.push(new.unwrap_or_else(|| Arc::clone(child)));

@@ -122,9 +122,10 @@ fn value(
         let value = match given {
             None => of_array(changed, field.name()),
             Some(given) => {
-                let given = match is_default(&given) {
-                    true => changed.default(field.name()),
-                    false => given,
+                let given = if is_default(&given) {
+                    changed.default(field.name())
+                } else {
+                    given
                 };
                 let given = converted(given, field.data_type(), field.name(), pairs)?;
                 changed.required(index, given, coordinates)
@@ -133,12 +134,11 @@ fn value(
         values.push((Box::new(lit(number)), Box::new(value)));
     }
     let nothing = Expr::Literal(ScalarValue::try_from(field.data_type())?, None);
-    Ok(match values.is_empty() {
-        true => nothing,
-        false => {
-            let clause = Some(Box::new(column(CLAUSE)));
-            Expr::Case(Case::new(clause, values, Some(Box::new(nothing))))
-        }
+    Ok(if values.is_empty() {
+        nothing
+    } else {
+        let clause = Some(Box::new(column(CLAUSE)));
+        Expr::Case(Case::new(clause, values, Some(Box::new(nothing))))
     })
 }
 
@@ -161,9 +161,10 @@ fn pairs(changed: &Changed<'_>, source: &LogicalPlan, merge: &MergeIntoOp) -> Re
         (true, true) => JoinType::Full,
     };
     let name = changed.name.clone();
-    let array = match !old_ones && finds_by_coordinates(changed, &merge.on) {
-        true => changed.lookup_source(),
-        false => Arc::clone(changed.source),
+    let array = if !old_ones && finds_by_coordinates(changed, &merge.on) {
+        changed.lookup_source()
+    } else {
+        Arc::clone(changed.source)
     };
     let array = LogicalPlanBuilder::scan(name, array, None)?.build()?;
     let marked = |plan: &LogicalPlan, mark: &str| {
@@ -237,9 +238,10 @@ fn first_clause(clauses: &[MergeIntoClause]) -> Result<Expr> {
 
 /// The value of a column of a row that is inserted: that given, or the default.
 fn inserted(changed: &Changed<'_>, columns: &[String], values: &[Expr], name: &str) -> Expr {
-    let place = match columns.is_empty() {
-        true => changed.source.schema().index_of(name).ok(),
-        false => columns.iter().position(|column| column == name),
+    let place = if columns.is_empty() {
+        changed.source.schema().index_of(name).ok()
+    } else {
+        columns.iter().position(|column| column == name)
     };
     place
         .and_then(|place| values.get(place))

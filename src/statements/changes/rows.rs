@@ -141,21 +141,19 @@ pub(super) fn updated(
             continue;
         }
         moves |= !kept && index < changed.dimensions();
-        new.push(match kept {
-            true => value.clone(),
-            false => {
-                let value = match is_default(value) {
-                    true => changed
-                        .default(field.name())
-                        .cast_to(field.data_type(), &DFSchema::empty())?,
-                    false => {
-                        let value = given(value.clone(), field.name())?;
-                        converted(value, field.data_type(), field.name(), input.schema())?
-                    }
-                };
-                let value = changed.required(index, value, coordinates.clone());
-                value.alias(field.name())
-            }
+        new.push(if kept {
+            value.clone()
+        } else {
+            let value = if is_default(value) {
+                changed
+                    .default(field.name())
+                    .cast_to(field.data_type(), &DFSchema::empty())?
+            } else {
+                let value = given(value.clone(), field.name())?;
+                converted(value, field.data_type(), field.name(), input.schema())?
+            };
+            let value = changed.required(index, value, coordinates.clone());
+            value.alias(field.name())
         });
     }
     let rows = LogicalPlanBuilder::from(input.as_ref().clone());

@@ -41,9 +41,10 @@ pub(super) fn unwrapped(value: Expr, column: &str) -> Result<Expr> {
             Ok(Expr::Alias(alias))
         }
         Expr::Cast(Cast { expr, field }) if !is_written(&field) => {
-            match may_lose_any(&expr, field.data_type()) {
-                true => exact(*expr, field.data_type(), column),
-                false => Ok(Expr::Cast(Cast { expr, field })),
+            if may_lose_any(&expr, field.data_type()) {
+                exact(*expr, field.data_type(), column)
+            } else {
+                Ok(Expr::Cast(Cast { expr, field }))
             }
         }
         other => Ok(other),
@@ -492,8 +493,9 @@ fn shown(values: &ArrayRef, row: usize) -> String {
         ty if ty.is_string() => true,
         ty => ty.is_temporal(),
     };
-    match quoted {
-        true => format!("'{}'", text.replace('\'', "''")),
-        false => text,
+    if quoted {
+        format!("'{}'", text.replace('\'', "''"))
+    } else {
+        text
     }
 }

@@ -49,9 +49,12 @@ impl WithStoredFloats {
         let stored = stored.collect::<Vec<_>>();
         // Labels are the last columns.
         let first = stored.first().copied().unwrap_or(count);
-        let columns = (0..count).map(|column| match column < first {
-            true => (column, both.stored_column_of(column)),
-            false => (column + stored.len(), None),
+        let columns = (0..count).map(|column| {
+            if column < first {
+                (column, both.stored_column_of(column))
+            } else {
+                (column + stored.len(), None)
+            }
         });
         Ok(Some(Self {
             table: Arc::clone(table),

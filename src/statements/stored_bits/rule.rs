@@ -249,9 +249,10 @@ impl PlanWidener {
         let of_left = wanted.iter().copied().filter(|i| *i < count);
         let left = self.carried(&join.left, &of_left.collect::<Vec<_>>())?;
         let of_right = wanted.iter().filter_map(|i| i.checked_sub(count));
-        let right = match both {
-            true => self.carried(&join.right, &of_right.collect::<Vec<_>>())?,
-            false => None,
+        let right = if both {
+            self.carried(&join.right, &of_right.collect::<Vec<_>>())?
+        } else {
+            None
         };
         if left.is_none() && right.is_none() {
             return Ok(None);
@@ -368,9 +369,10 @@ fn with_bits_of_values(
         Expr::Alias(alias) => inner(alias.expr)?,
         Expr::Cast(cast) => {
             let whole = Expr::Cast(cast.clone());
-            match keeps_type(&whole, &cast.expr, schema)? {
-                true => inner(cast.expr)?,
-                false => Transformed::no(whole),
+            if keeps_type(&whole, &cast.expr, schema)? {
+                inner(cast.expr)?
+            } else {
+                Transformed::no(whole)
             }
         }
         Expr::ScalarFunction(call) => {
@@ -395,9 +397,10 @@ fn with_bits_of_values(
                 Box::new(otherwise.data)
             });
             let case = Expr::Case(Case::new(case.expr, branches, otherwise));
-            match changed {
-                true => Transformed::yes(case),
-                false => Transformed::no(case),
+            if changed {
+                Transformed::yes(case)
+            } else {
+                Transformed::no(case)
             }
         }
         expr => Transformed::no(expr),

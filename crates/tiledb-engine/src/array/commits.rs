@@ -65,9 +65,10 @@ pub async fn load(storage: &Storage, directory: &ArrayDirectory) -> Result<Vec<C
                 kind,
                 CommitKind::Consolidated | CommitKind::Ignore | CommitKind::Vacuum
             );
-            let bytes = match lists {
-                true => Some(storage.read(&path).await?),
-                false => None,
+            let bytes = if lists {
+                Some(storage.read(&path).await?)
+            } else {
+                None
             };
             Ok::<_, Error>((kind, name, path, info, bytes))
         })

@@ -45,9 +45,10 @@ pub struct MetadataItem {
 /// # Errors
 /// There is neither an array nor a group, or a file cannot be read.
 pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<MetadataItem>> {
-    let storage = &match storage.has_key_on_demand() {
-        true => settled(storage).await?,
-        false => storage.clone(),
+    let storage = &if storage.has_key_on_demand() {
+        settled(storage).await?
+    } else {
+        storage.clone()
     };
     let listing = list(storage).await?;
     if listing.named_files().next().is_none() {

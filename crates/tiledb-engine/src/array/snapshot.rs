@@ -374,13 +374,15 @@ impl Snapshot {
     }
 
     fn vacuumed(&self, gone: &str, is_replaced: bool) -> Error {
-        let advice = match is_replaced {
-            true => "run the statement again, and vacuum with a min_age that is longer than statements take".to_owned(),
-            false => format!(
+        let advice = if is_replaced {
+            "run the statement again, and vacuum with a min_age that is longer than statements take"
+                .to_owned()
+        } else {
+            format!(
                 "nothing shows what the array held at {} ms any longer; run the statement again to read it as it is now, or \
                  at another time",
                 self.window.end_or_now()
-            ),
+            )
         };
         Error::conflict(format!(
             "the fragment {gone} was consolidated, and vacuumed while this statement read it: {advice}"

@@ -128,10 +128,10 @@ pub fn label_field(
 pub fn column_names(schema: &ArraySchema) -> Result<Vec<String>> {
     let stored = || {
         let dimensions = schema.dimensions.iter().map(|d| d.name.as_str());
-        let attributes = schema.attributes.iter().map(|a| match a.is_unnamed() {
-            true => "",
-            false => a.name.as_str(),
-        });
+        let attributes = schema
+            .attributes
+            .iter()
+            .map(|a| if a.is_unnamed() { "" } else { a.name.as_str() });
         dimensions.chain(attributes)
     };
     let mut taken = HashSet::new();

@@ -136,9 +136,10 @@ trait FromWord {
 impl FromWord for i128 {
     fn from_word<W: Word, const SIGNED: bool>(bytes: &W::Bytes) -> Self {
         let value = W::load(bytes).extend::<SIGNED>();
-        match SIGNED {
-            true => value.cast_signed().into(),
-            false => value.into(),
+        if SIGNED {
+            value.cast_signed().into()
+        } else {
+            value.into()
         }
     }
 }

@@ -113,16 +113,18 @@ impl Scale {
     #[expect(clippy::cast_possible_truncation, reason = "writers round here")]
     fn quotient(self, value: f64) -> f64 {
         let Self { scale, offset, .. } = self;
-        match self.double {
-            true => (value - offset) / scale,
-            false => f64::from((value as f32 - offset as f32) / scale as f32),
+        if self.double {
+            (value - offset) / scale
+        } else {
+            f64::from((value as f32 - offset as f32) / scale as f32)
         }
     }
 
     fn restored(self, integer: i64) -> f64 {
-        match self.double {
-            true => self.to_f64(integer),
-            false => f64::from(self.to_f32(integer)),
+        if self.double {
+            self.to_f64(integer)
+        } else {
+            f64::from(self.to_f32(integer))
         }
     }
 

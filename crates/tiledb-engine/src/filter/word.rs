@@ -105,9 +105,10 @@ pub(super) trait Word: Copy + Default {
     #[inline(always)]
     fn is_less<const SIGNED: bool>(self, other: Self) -> bool {
         let (a, b) = (self.extend::<SIGNED>(), other.extend::<SIGNED>());
-        match SIGNED {
-            true => a.cast_signed() < b.cast_signed(),
-            false => a < b,
+        if SIGNED {
+            a.cast_signed() < b.cast_signed()
+        } else {
+            a < b
         }
     }
 }

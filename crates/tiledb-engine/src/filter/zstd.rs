@@ -107,9 +107,10 @@ impl Compressor {
         let of_two = out.len();
         self.append(part, level_of_one, out)?;
         let is_no_larger = out.len() - of_two <= of_two - start;
-        let (best, other) = match is_no_larger {
-            true => (level_of_one, start..of_two),
-            false => (level_of_two, of_two..out.len()),
+        let (best, other) = if is_no_larger {
+            (level_of_one, start..of_two)
+        } else {
+            (level_of_two, of_two..out.len())
         };
         out.drain(other);
         self.tried = (best, TRIED_PARTS);

@@ -110,9 +110,10 @@ impl Filter {
                 };
                 let datatype = datatype.map(|datatype| datatype.to_string());
                 let arguments: Vec<_> = datatype.into_iter().chain(level).collect();
-                match arguments.is_empty() {
-                    true => Ok(()),
-                    false => write!(f, "({})", arguments.join(", ")),
+                if arguments.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, "({})", arguments.join(", "))
                 }
             }
             // Some compressors have no use for a level, and yet it is stored.

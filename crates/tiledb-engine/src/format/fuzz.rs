@@ -40,9 +40,10 @@ pub(super) fn outcome(tried: Result<Result<(), String>>) -> Outcome {
 
 /// Says how two things differ that must be the same. Those with NaN are compared as they are shown.
 pub(super) fn same<T: PartialEq + Debug>(what: &str, left: &T, right: &T) -> Result<(), String> {
-    match left == right || format!("{left:?}") == format!("{right:?}") {
-        true => Ok(()),
-        false => Err(format!("{what} differ\n  {left:?}\n  {right:?}")),
+    if left == right || format!("{left:?}") == format!("{right:?}") {
+        Ok(())
+    } else {
+        Err(format!("{what} differ\n  {left:?}\n  {right:?}"))
     }
 }
 

@@ -127,9 +127,10 @@ fn decode_member(cursor: &mut Cursor<'_>) -> Result<MemberEntry> {
     };
     let relative = cursor.bool("relative")?;
     let uri = cursor.string_u64("URI")?;
-    let name = match cursor.bool("named")? {
-        true => Some(cursor.string_u64("name")?),
-        false => None,
+    let name = if cursor.bool("named")? {
+        Some(cursor.string_u64("name")?)
+    } else {
+        None
     };
     let deleted = version >= 2 && cursor.bool("deleted")?;
     Ok(MemberEntry {

@@ -343,9 +343,10 @@ mod tests {
 
     fn layouts(hilbert: bool) -> impl Strategy<Value = Layout> {
         let plain = prop_oneof![Just(Layout::RowMajor), Just(Layout::ColMajor)];
-        match hilbert {
-            true => prop_oneof![plain, Just(Layout::Hilbert)].boxed(),
-            false => plain.boxed(),
+        if hilbert {
+            prop_oneof![plain, Just(Layout::Hilbert)].boxed()
+        } else {
+            plain.boxed()
         }
     }
 
@@ -380,81 +381,82 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn numbers_sort_cells_into_global_order(
-            cells in cells(),
-            chosen in dimensions(),
-            wide: bool,
-            is_known: bool,
-            extents in (prop_oneof![Just(1_i64), 2..9_i64, Just(1 << 40)], 1..60_u8, prop_oneof![Just(0.5), Just(100.0)]),
-            orders in (layouts(false), layouts(true)),
-        ) {
-            let int_domain = if wide { (i64::MIN, i64::MAX - 100) } else { (-20, i64::MAX - 100 - (1 << 41)) };
-            let kinds = [
-                dimension(
-                    Datatype::Int64,
-                    Some((int_domain.0.to_le_bytes().to_vec(), int_domain.1.to_le_bytes().to_vec())),
-                    Some(extents.0.to_le_bytes().to_vec()),
-                ),
-                dimension(Datatype::UInt8, Some((vec![0], vec![49])), Some(vec![extents.1.min(50)])),
-                dimension(
-                    Datatype::Float64,
-                    Some(((-2.0_f64).to_le_bytes().to_vec(), 2.0_f64.to_le_bytes().to_vec())),
-                    Some(f64::to_le_bytes(extents.2).to_vec()),
-                ),
-                dimension(Datatype::StringAscii, None, None),
-            ];
-            let schema = schema(chosen.iter().map(|d| kinds[*d].clone()).collect(), orders.0, orders.1);
-            let cells = cells.into_iter().map(|cell| Cell { int: cell.int.clamp(int_domain.0, int_domain.1), ..cell });
-            let cells = cells.collect::<Vec<_>>();
-            let at = |dim: usize, cell: usize| {
-                let cell: &Cell = &cells[cell];
-                match chosen[dim] {
-                    0 => Coordinate::Key(cell.int.to_key()),
-                    1 => Coordinate::Key(u64::from(cell.byte)),
-                    2 => Coordinate::Key(cell.float.to_key()),
-                    _ => Coordinate::Bytes(&cell.text),
-                }
-            };
-            let known = (0..chosen.len()).map(|dim| {
-                let keys = (0..cells.len()).filter_map(|cell| match at(dim, cell) {
-                    Coordinate::Key(key) => Some(key),
-                    Coordinate::Bytes(_) => None,
-                });
-                keys.clone().min().zip(keys.max())
-            });
-            let known = known.collect::<Vec<_>>();
-            let keys = match is_known {
-                true => OrderKeys::within(&schema, &known).unwrap(),
-                false => OrderKeys::new(&schema).unwrap(),
-            };
-            let order = GlobalOrder::new(&schema).unwrap();
-            let axes = (0..chosen.len()).map(|dim| {
-                let keys = (0..cells.len()).filter_map(|cell| match at(dim, cell) {
-                    Coordinate::Key(key) => Some(key),
-                    Coordinate::Bytes(_) => None,
-                });
-                keys.collect::<Vec<_>>()
-            });
-            let axes = axes.collect::<Vec<_>>();
-            let axis = |dim: usize| axes.get(dim).map(Vec::as_slice);
-            let numbers = keys.columns().iter().map(|column| match column {
-                KeyColumn::Numbers(parts) => keys.numbers(parts, cells.len(), axis, at),
-                KeyColumn::Strings(_) => Vec::new(),
-            });
-            let numbers = numbers.collect::<Vec<_>>();
-            for a in 0..cells.len() {
-                for b in 0..cells.len() {
-                    let by_keys = keys.columns().iter().zip(&numbers).map(|(column, numbers)| match column {
-                        KeyColumn::Numbers(_) => numbers[a].cmp(&numbers[b]),
-                        KeyColumn::Strings(dim) => at(*dim, a).compare(&at(*dim, b)),
+            #[test]
+            fn numbers_sort_cells_into_global_order(
+                cells in cells(),
+                chosen in dimensions(),
+                wide: bool,
+                is_known: bool,
+                extents in (prop_oneof![Just(1_i64), 2..9_i64, Just(1 << 40)], 1..60_u8, prop_oneof![Just(0.5), Just(100.0)]),
+                orders in (layouts(false), layouts(true)),
+            ) {
+                let int_domain = if wide { (i64::MIN, i64::MAX - 100) } else { (-20, i64::MAX - 100 - (1 << 41)) };
+                let kinds = [
+                    dimension(
+                        Datatype::Int64,
+                        Some((int_domain.0.to_le_bytes().to_vec(), int_domain.1.to_le_bytes().to_vec())),
+                        Some(extents.0.to_le_bytes().to_vec()),
+                    ),
+                    dimension(Datatype::UInt8, Some((vec![0], vec![49])), Some(vec![extents.1.min(50)])),
+                    dimension(
+                        Datatype::Float64,
+                        Some(((-2.0_f64).to_le_bytes().to_vec(), 2.0_f64.to_le_bytes().to_vec())),
+                        Some(f64::to_le_bytes(extents.2).to_vec()),
+                    ),
+                    dimension(Datatype::StringAscii, None, None),
+                ];
+                let schema = schema(chosen.iter().map(|d| kinds[*d].clone()).collect(), orders.0, orders.1);
+                let cells = cells.into_iter().map(|cell| Cell { int: cell.int.clamp(int_domain.0, int_domain.1), ..cell });
+                let cells = cells.collect::<Vec<_>>();
+                let at = |dim: usize, cell: usize| {
+                    let cell: &Cell = &cells[cell];
+                    match chosen[dim] {
+                        0 => Coordinate::Key(cell.int.to_key()),
+                        1 => Coordinate::Key(u64::from(cell.byte)),
+                        2 => Coordinate::Key(cell.float.to_key()),
+                        _ => Coordinate::Bytes(&cell.text),
+                    }
+                };
+                let known = (0..chosen.len()).map(|dim| {
+                    let keys = (0..cells.len()).filter_map(|cell| match at(dim, cell) {
+                        Coordinate::Key(key) => Some(key),
+                        Coordinate::Bytes(_) => None,
                     });
-                    let by_keys = by_keys.fold(Ordering::Equal, Ordering::then);
-                    prop_assert_eq!(by_keys, order.compare(|dim| (at(dim, a), at(dim, b))), "{} {}", a, b);
+                    keys.clone().min().zip(keys.max())
+                });
+                let known = known.collect::<Vec<_>>();
+                let keys = if is_known {
+    OrderKeys::within(&schema, &known).unwrap()
+    } else {
+    OrderKeys::new(&schema).unwrap()
+    };
+                let order = GlobalOrder::new(&schema).unwrap();
+                let axes = (0..chosen.len()).map(|dim| {
+                    let keys = (0..cells.len()).filter_map(|cell| match at(dim, cell) {
+                        Coordinate::Key(key) => Some(key),
+                        Coordinate::Bytes(_) => None,
+                    });
+                    keys.collect::<Vec<_>>()
+                });
+                let axes = axes.collect::<Vec<_>>();
+                let axis = |dim: usize| axes.get(dim).map(Vec::as_slice);
+                let numbers = keys.columns().iter().map(|column| match column {
+                    KeyColumn::Numbers(parts) => keys.numbers(parts, cells.len(), axis, at),
+                    KeyColumn::Strings(_) => Vec::new(),
+                });
+                let numbers = numbers.collect::<Vec<_>>();
+                for a in 0..cells.len() {
+                    for b in 0..cells.len() {
+                        let by_keys = keys.columns().iter().zip(&numbers).map(|(column, numbers)| match column {
+                            KeyColumn::Numbers(_) => numbers[a].cmp(&numbers[b]),
+                            KeyColumn::Strings(dim) => at(*dim, a).compare(&at(*dim, b)),
+                        });
+                        let by_keys = by_keys.fold(Ordering::Equal, Ordering::then);
+                        prop_assert_eq!(by_keys, order.compare(|dim| (at(dim, a), at(dim, b))), "{} {}", a, b);
+                    }
                 }
             }
         }
-    }
 
     #[test]
     fn a_cell_of_a_usual_array_has_one_number() {

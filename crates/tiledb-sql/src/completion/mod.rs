@@ -153,9 +153,10 @@ fn names(word: &Word, mut names: Vec<String>) -> Vec<Pair> {
     let fits = |name: &String| name.to_lowercase().starts_with(&typed);
     let names = names.into_iter().filter(fits);
     let pairs = names.map(|name| Pair {
-        replacement: match word.is_quoted || needs_quotes(&name) {
-            true => format!("\"{}\"", name.replace('"', "\"\"")),
-            false => name.clone(),
+        replacement: if word.is_quoted || needs_quotes(&name) {
+            format!("\"{}\"", name.replace('"', "\"\""))
+        } else {
+            name.clone()
         },
         display: name,
     });
@@ -195,9 +196,10 @@ fn functions(word: &Word, mut names: Vec<String>) -> Vec<Pair> {
 /// Paths inside of single quotes, which are closed behind a file.
 fn quoted_paths(typed: &str, needs_slash: bool, is_closed: bool) -> Vec<Pair> {
     let typed = typed.replace("''", "'");
-    let front = match needs_slash && !is_path(&typed) {
-        true => "./",
-        false => "",
+    let front = if needs_slash && !is_path(&typed) {
+        "./"
+    } else {
+        ""
     };
     let entries = paths::entries(&typed).into_iter();
     let pairs = entries.map(|entry| {
@@ -219,9 +221,10 @@ fn quoted_paths(typed: &str, needs_slash: bool, is_closed: bool) -> Vec<Pair> {
 fn plain_paths(typed: &str) -> Vec<Pair> {
     let entries = paths::entries(typed).into_iter();
     let pairs = entries.map(|entry| Pair {
-        replacement: match entry.is_folder {
-            true => format!("{}/", entry.path),
-            false => entry.path,
+        replacement: if entry.is_folder {
+            format!("{}/", entry.path)
+        } else {
+            entry.path
         },
         display: entry.name,
     });

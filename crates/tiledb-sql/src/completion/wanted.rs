@@ -133,12 +133,13 @@ fn path(tokens: &[Token], start: usize) -> Wanted {
     let of_function = matches!(tokens, [.., Token::Word(name), Token::Mark('(')]
         if name.to_lowercase().starts_with("tiledb_") || name.eq_ignore_ascii_case("parquet_metadata"));
     let behind = |token: &Token| BEFORE_PATHS.iter().any(|word| token.is(word));
-    match of_function || tokens.last().is_some_and(behind) {
-        true => Wanted::Path {
+    if of_function || tokens.last().is_some_and(behind) {
+        Wanted::Path {
             start,
             needs_slash: of_function,
-        },
-        false => Wanted::Nothing,
+        }
+    } else {
+        Wanted::Nothing
     }
 }
 

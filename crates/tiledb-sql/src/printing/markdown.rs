@@ -58,9 +58,10 @@ struct MarkdownColumn {
 
 impl MarkdownColumn {
     fn rule(&self) -> String {
-        match self.right {
-            true => format!("{}:", "-".repeat(self.width.saturating_sub(1))),
-            false => "-".repeat(self.width),
+        if self.right {
+            format!("{}:", "-".repeat(self.width.saturating_sub(1)))
+        } else {
+            "-".repeat(self.width)
         }
     }
 }

@@ -253,8 +253,9 @@ pub fn text_width(text: &str) -> usize {
 /// A text with blanks behind it, or before it, up to a width.
 pub fn padded(text: &str, to: usize, right: bool) -> String {
     let blanks = " ".repeat(to.saturating_sub(text_width(text)));
-    match right {
-        true => format!("{blanks}{text}"),
-        false => format!("{text}{blanks}"),
+    if right {
+        format!("{blanks}{text}")
+    } else {
+        format!("{text}{blanks}")
     }
 }

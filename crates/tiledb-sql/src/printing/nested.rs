@@ -17,14 +17,20 @@ pub fn as_text(batch: &RecordBatch) -> Result<RecordBatch> {
         return Ok(batch.clone());
     }
     let columns = schema.fields().iter().zip(batch.columns());
-    let columns = columns.map(|(field, column)| match is_nested(field) {
-        true => text_of(field, column.as_ref()),
-        false => Ok(Arc::clone(column)),
+    let columns = columns.map(|(field, column)| {
+        if is_nested(field) {
+            text_of(field, column.as_ref())
+        } else {
+            Ok(Arc::clone(column))
+        }
     });
     let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
-    let fields = schema.fields().iter().map(|field| match is_nested(field) {
-        true => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8)),
-        false => Arc::clone(field),
+    let fields = schema.fields().iter().map(|field| {
+        if is_nested(field) {
+            Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8))
+        } else {
+            Arc::clone(field)
+        }
     });
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));

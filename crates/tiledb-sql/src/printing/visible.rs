@@ -18,9 +18,10 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_hidden(c) {
-            true => shown.extend(c.escape_debug()),
-            false => shown.push(c),
+        if is_hidden(c) {
+            shown.extend(c.escape_debug())
+        } else {
+            shown.push(c)
         }
     }
     Cow::Owned(shown)

@@ -61,9 +61,10 @@ pub(super) fn shown(expr: Expr) -> Transformed<Expr> {
         return Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }));
     };
     let (inner, to) = (Box::new(args.remove(0)), Arc::clone(&cast.to));
-    Transformed::yes(match cast.tries {
-        true => Expr::TryCast(TryCast::new_from_field(inner, to)),
-        false => Expr::Cast(Cast::new_from_field(inner, to)),
+    Transformed::yes(if cast.tries {
+        Expr::TryCast(TryCast::new_from_field(inner, to))
+    } else {
+        Expr::Cast(Cast::new_from_field(inner, to))
     })
 }
 
@@ -102,9 +103,10 @@ impl ScalarUDFImpl for HiddenCast {
         let nullable = self.tries || inner.is_nullable();
         let field = inner.as_ref().clone().with_nullable(nullable);
         let field = field.with_data_type(self.to.data_type().clone());
-        Ok(Arc::new(match self.to.metadata().is_empty() {
-            true => field,
-            false => field.with_metadata(self.to.metadata().clone()),
+        Ok(Arc::new(if self.to.metadata().is_empty() {
+            field
+        } else {
+            field.with_metadata(self.to.metadata().clone())
         }))
     }
 

@@ -211,9 +211,10 @@ impl TimeOperand {
             TimePoint::At(_) => None,
         });
         let values = values.map(lit).collect::<Vec<_>>();
-        Some(match values.is_empty() {
-            true => self.always(negated),
-            false => self.expr.clone().in_list(values, negated),
+        Some(if values.is_empty() {
+            self.always(negated)
+        } else {
+            self.expr.clone().in_list(values, negated)
         })
     }
 

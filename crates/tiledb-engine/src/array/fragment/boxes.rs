@@ -211,9 +211,10 @@ impl TileBoxes {
             proves_no_nan(sums.datatype(), lo, hi, sums.sum(TileIdx(tile as u64)))
         });
         let proven = proven.collect::<Vec<_>>();
-        match proven.iter().all(|proven| *proven) {
-            true => WithoutNan::All,
-            false => WithoutNan::These(proven),
+        if proven.iter().all(|proven| *proven) {
+            WithoutNan::All
+        } else {
+            WithoutNan::These(proven)
         }
     }
 

@@ -45,11 +45,12 @@ impl Fragment {
         storage: &Storage,
         ranges: &[Range<u64>],
     ) -> Result<Vec<Bytes>> {
-        let kept = match ranges.is_empty() {
-            true => return Ok(Vec::new()),
-            false => storage
+        let kept = if ranges.is_empty() {
+            return Ok(Vec::new());
+        } else {
+            storage
                 .cache()
-                .get::<WholeFile>(self.cache_key(storage, FOOTER)),
+                .get::<WholeFile>(self.cache_key(storage, FOOTER))
         };
         let parts = kept.and_then(|kept| {
             let parts = ranges.iter().map(|range| {

@@ -130,9 +130,10 @@ fn sizes(tile: &[u8]) -> Result<(usize, usize)> {
     let chunks = Chunks::new(tile)?.collect::<Result<Vec<_>>>()?;
     let original = chunks.iter().map(|chunk| chunk.original_bytes);
     let original = original.fold(0, usize::saturating_add);
-    match original <= MOST_BYTES {
-        true => Ok((original, chunks.len())),
-        false => Err(Error::corrupt("the tile is too large to be tried")),
+    if original <= MOST_BYTES {
+        Ok((original, chunks.len()))
+    } else {
+        Err(Error::corrupt("the tile is too large to be tried"))
     }
 }
 

@@ -221,13 +221,12 @@ fn large_chunks_ask_for_what_lies_between_their_filters() {
         scratch.account_in(Arc::new(Limited(Arc::clone(&left))));
         let mut out = vec![0; data.len()];
         let decoded = pipeline.decode(&filtered, &mut out, &mut scratch);
-        match enough {
-            true => {
-                decoded.unwrap();
-                assert_eq!(out, data);
-                assert_eq!(left.load(Ordering::Relaxed) < budget, asks);
-            }
-            false => assert_eq!(decoded.unwrap_err().kind(), ErrorKind::OutOfMemory),
+        if enough {
+            decoded.unwrap();
+            assert_eq!(out, data);
+            assert_eq!(left.load(Ordering::Relaxed) < budget, asks);
+        } else {
+            assert_eq!(decoded.unwrap_err().kind(), ErrorKind::OutOfMemory)
         }
         scratch.settle();
         assert_eq!(left.load(Ordering::Relaxed), budget);

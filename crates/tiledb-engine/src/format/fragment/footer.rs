@@ -144,9 +144,10 @@ impl Footer {
         to.bool(self.non_empty_domain.is_none());
         let ranges = self.non_empty_domain.iter().flatten();
         for (range, dimension) in ranges.zip(&schema.dimensions) {
-            match dimension.is_var() {
-                false => range.encode_fixed(&mut to),
-                true => range.encode_var(&mut to),
+            if dimension.is_var() {
+                range.encode_var(&mut to)
+            } else {
+                range.encode_fixed(&mut to)
             }
         }
         to.u64(self.sparse_tile_count);

@@ -69,9 +69,10 @@ fn footer() {
     let seeds = tails.into_iter().map(|tail| {
         // A length is at the end if there is one.
         let (footer, length) = tail.split_last_chunk::<8>().unwrap();
-        match u64::from_le_bytes(*length) + 1 == footer.len() as u64 {
-            true => footer.to_vec(),
-            false => tail,
+        if u64::from_le_bytes(*length) + 1 == footer.len() as u64 {
+            footer.to_vec()
+        } else {
+            tail
         }
     });
     fuzz("footer", seeds, Limits::USUAL, |input| {

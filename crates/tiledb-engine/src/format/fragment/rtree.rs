@@ -116,19 +116,19 @@ impl Mbrs {
 
     /// No rectangles yet, of cells of `schema`.
     pub fn none(schema: &ArraySchema) -> Self {
-        let columns = schema
-            .dimensions
-            .iter()
-            .map(|dimension| match dimension.is_var() {
-                true => MbrColumn::Var {
+        let columns = schema.dimensions.iter().map(|dimension| {
+            if dimension.is_var() {
+                MbrColumn::Var {
                     ends: Vec::new(),
                     bytes: Vec::new(),
-                },
-                false => MbrColumn::Fixed {
+                }
+            } else {
+                MbrColumn::Fixed {
                     width: dimension.datatype.size(),
                     pairs: Vec::new(),
-                },
-            });
+                }
+            }
+        });
         Self {
             len: 0,
             columns: columns.collect(),

@@ -51,9 +51,10 @@ impl CurrentDomain {
         };
         to.u8(0);
         for (range, dimension) in ranges.iter().zip(dimensions) {
-            match dimension.is_var() {
-                false => range.encode_fixed(to),
-                true => range.encode_var(to),
+            if dimension.is_var() {
+                range.encode_var(to)
+            } else {
+                range.encode_fixed(to)
             }
         }
     }

@@ -456,25 +456,22 @@ fn a_fill_value_that_an_old_schema_implies_is_written_up_to_a_limit() {
     ] {
         schema.attributes[0].cell_val_num = CellValNum::Fixed(count);
         let encoded = schema.encode();
-        match is_written {
-            true => {
-                let again = ArraySchema::decode(&encoded.unwrap()).unwrap();
-                let bytes = count as usize * element;
-                assert_eq!(again.attributes[0].fill_value.len(), bytes);
-            }
-            false => {
-                let error = encoded.unwrap_err();
-                let words = [
-                    &name,
-                    "before version 6",
-                    "16777216 bytes",
-                    "drop the attribute",
-                ];
-                assert!(
-                    words.iter().all(|w| error.message().contains(*w)),
-                    "{error}"
-                );
-            }
+        if is_written {
+            let again = ArraySchema::decode(&encoded.unwrap()).unwrap();
+            let bytes = count as usize * element;
+            assert_eq!(again.attributes[0].fill_value.len(), bytes);
+        } else {
+            let error = encoded.unwrap_err();
+            let words = [
+                &name,
+                "before version 6",
+                "16777216 bytes",
+                "drop the attribute",
+            ];
+            assert!(
+                words.iter().all(|w| error.message().contains(*w)),
+                "{error}"
+            );
         }
     }
 }

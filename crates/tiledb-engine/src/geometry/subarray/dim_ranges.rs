@@ -145,9 +145,10 @@ impl DimRanges {
         let of_keys = |r: &KeyRange| (r.hi - r.lo).saturating_add(1);
         let of_bytes = |r: &BytesRange| {
             let point = r.end.as_deref().and_then(<[u8]>::split_last);
-            match point == Some((&0, r.start.as_slice())) {
-                true => 1,
-                false => u64::MAX,
+            if point == Some((&0, r.start.as_slice())) {
+                1
+            } else {
+                u64::MAX
             }
         };
         match self {

@@ -185,9 +185,12 @@ impl CellOrder {
             order.hilbert().is_some() && duplicates == Duplicates::SameHilbertValue;
         let mut runs = Vec::new();
         let mut start = 0;
-        for run in sorted.chunk_by(|(a, _), (b, _)| match by_hilbert_value {
-            true => a.first() == b.first(),
-            false => a == b,
+        for run in sorted.chunk_by(|(a, _), (b, _)| {
+            if by_hilbert_value {
+                a.first() == b.first()
+            } else {
+                a == b
+            }
         }) {
             let end = start + run.len();
             if run.len() > 1 && duplicates != Duplicates::Harmless {

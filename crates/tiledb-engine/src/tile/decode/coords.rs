@@ -49,9 +49,10 @@ impl CoordsTile {
 
     /// Bytes needed in addition to the result, while a tile is decoded.
     pub fn extra_bytes(self, cells: usize, coordinate_bytes: usize) -> usize {
-        match self.split {
-            true => 0,
-            false => cells.saturating_mul(self.cell_bytes(coordinate_bytes)),
+        if self.split {
+            0
+        } else {
+            cells.saturating_mul(self.cell_bytes(coordinate_bytes))
         }
     }
 

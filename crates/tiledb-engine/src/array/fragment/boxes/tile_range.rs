@@ -83,9 +83,10 @@ pub(super) fn range<'a>(
     doubtful: bool,
 ) -> TileRange<'a> {
     if strings {
-        return match lo <= hi {
-            true => TileRange::Bytes { lo, hi },
-            false => TileRange::Unknown,
+        return if lo <= hi {
+            TileRange::Bytes { lo, hi }
+        } else {
+            TileRange::Unknown
         };
     }
     let (Ok(lo), Ok(hi)) = (key::key(datatype, lo), key::key(datatype, hi)) else {
@@ -93,12 +94,13 @@ pub(super) fn range<'a>(
     };
     let nan = key::nan_key(datatype);
     let is_nan = |key: u64| nan == Some(key);
-    match lo <= hi && !is_nan(lo) && !is_nan(hi) {
-        true => TileRange::Keys {
+    if lo <= hi && !is_nan(lo) && !is_nan(hi) {
+        TileRange::Keys {
             lo,
             hi,
             nan: nan.filter(|_| doubtful),
-        },
-        false => TileRange::Unknown,
+        }
+    } else {
+        TileRange::Unknown
     }
 }
