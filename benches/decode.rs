@@ -224,10 +224,12 @@ fn fixed_tile(
 
 /// Names of two hundred places, as often in a row as it happens.
 fn string_tile(bench: &mut Bench, name: &str, filter: &Filter) {
-    let names = (0..200).map(|i| format!("place number {i}").into_bytes());
-    let names = names.collect::<Vec<_>>();
-    let strings = numbers(Values::Runs(3)).map(|n| names[n as usize % names.len()].clone());
-    let strings = strings.collect::<Vec<_>>();
+    let names = (0..200)
+        .map(|i| format!("place number {i}").into_bytes())
+        .collect::<Vec<_>>();
+    let strings = numbers(Values::Runs(3))
+        .map(|n| names[n as usize % names.len()].clone())
+        .collect::<Vec<_>>();
     let chunks = strings.chunks(CHUNK_BYTES / 16).map(|part| {
         let chunk = match filter {
             Filter::Rle => rle_strings(part, 1, 1),

@@ -62,8 +62,8 @@ async fn array_opened(
     sql: Option<&str>,
     log: Option<Arc<RequestLog>>,
 ) -> SessionContext {
-    let builder = TileDbTable::builder(paths.array.display().to_string());
-    let mut builder = builder.cache(Arc::new(MetadataCache::new(128 << 20)));
+    let mut builder = TileDbTable::builder(paths.array.display().to_string())
+        .cache(Arc::new(MetadataCache::new(128 << 20)));
     if let Some(log) = log {
         builder = builder.request_log(log);
     }

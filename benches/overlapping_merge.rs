@@ -128,11 +128,13 @@ fn run(
         .map(|fragment| {
             let fresh = (0..each).map(|i| mix(fragment * each + i));
             // Of every five, one that an earlier fragment wrote.
-            let keys = fresh.enumerate().map(|(i, fresh)| match i % 5 {
-                0 if fragment > 0 => mix(mix(fresh) % (fragment * each)),
-                _ => fresh,
-            });
-            let mut keys: Vec<u64> = keys.collect();
+            let mut keys: Vec<u64> = fresh
+                .enumerate()
+                .map(|(i, fresh)| match i % 5 {
+                    0 if fragment > 0 => mix(mix(fresh) % (fragment * each)),
+                    _ => fresh,
+                })
+                .collect();
             keys.sort_unstable();
             keys.dedup();
             tile(&keys, timed, &cell)
@@ -150,8 +152,10 @@ fn run(
     };
     bench.alone(name, volume, || {
         let mut masks: Vec<_> = tiles.iter().map(|t| vec![true; t.cells]).collect();
-        let contested = tiles.iter().zip(&mut masks).enumerate();
-        let mut contested: Vec<_> = contested
+        let mut contested: Vec<_> = tiles
+            .iter()
+            .zip(&mut masks)
+            .enumerate()
             .map(|(age, (tile, mask))| ComparedTile {
                 age,
                 fragment_time: age as u64,

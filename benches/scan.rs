@@ -86,8 +86,10 @@ fn lists() {
         );
     }
     // Ten numbers in each of ten rows of tiles.
-    let numbers = (0..100).map(|i| (i / 10 * 100_000 + i % 10 * 997).to_string());
-    let numbers = numbers.collect::<Vec<_>>().join(", ");
+    let numbers = (0..100)
+        .map(|i| (i / 10 * 100_000 + i % 10 * 997).to_string())
+        .collect::<Vec<_>>()
+        .join(", ");
     bench.query(
         "sparse, 100 numbers of a dimension",
         "sparse10m",

@@ -375,8 +375,10 @@ fn same_answers(one: Vec<ArrayRef>, other: Vec<ArrayRef>, ordered: bool) -> bool
 
 /// Rows by their columns, those first that are the same to the last digit.
 fn sorted(columns: &[ArrayRef]) -> Vec<ArrayRef> {
-    let named = columns.iter().enumerate();
-    let named = named.map(|(i, column)| (i.to_string(), column.clone()));
+    let named = columns
+        .iter()
+        .enumerate()
+        .map(|(i, column)| (i.to_string(), column.clone()));
     let rows = RecordBatch::try_from_iter(named).expect("columns of one length");
     let mut by = columns.to_vec();
     by.sort_by_key(|column| column.data_type().is_floating());

@@ -210,8 +210,11 @@ impl Bench {
     /// Prints the table. Ratios below 1 say that ours is faster.
     pub fn report(self) {
         self.criterion.final_summary();
-        let lines = self.lines.iter().filter(|line| line.ours.is_some());
-        let lines: Vec<_> = lines.collect();
+        let lines: Vec<_> = self
+            .lines
+            .iter()
+            .filter(|line| line.ours.is_some())
+            .collect();
         if !measuring() || lines.is_empty() {
             return;
         }

@@ -46,8 +46,7 @@ pub(crate) fn value(
     }
     let options = FormatOptions::new();
     let text = ArrayFormatter::try_new(&column, &options)
-        .and_then(|formatter| formatter.value(0).try_to_string());
-    let text = text
+        .and_then(|formatter| formatter.value(0).try_to_string())
         .map_err(|e| Error::invalid(format!("DEFAULT {expr} cannot be stored")).with_source(e))?;
     Ok(Some(Value::from(text)))
 }
@@ -58,8 +57,11 @@ pub(crate) fn of_columns(array: &Snapshot, options: &TypeOptions) -> HashMap<Str
     let Ok((schema, types)) = columns else {
         return HashMap::new();
     };
-    let columns = schema.fields().iter().zip(&types);
-    let columns = columns.skip(array.schema.dimensions.len());
+    let columns = schema
+        .fields()
+        .iter()
+        .zip(&types)
+        .skip(array.schema.dimensions.len());
     let defaults = columns.zip(&array.schema.attributes);
     let defaults = defaults.filter_map(|((field, ty), attribute)| {
         let usual = attribute.datatype.default_fill();

@@ -68,13 +68,16 @@ fn statement_with(wording: &Wording, table: &str, location: &str) -> String {
             sql_name(data_type)
         );
     }
-    let dimensions = wording.columns.iter().take(wording.dimensions);
-    let dimensions: Vec<_> = dimensions.map(|(name, ..)| identifier(name)).collect();
+    let dimensions: Vec<_> = wording
+        .columns
+        .iter()
+        .take(wording.dimensions)
+        .map(|(name, ..)| identifier(name))
+        .collect();
     let _ = writeln!(sql, "  PRIMARY KEY ({})", dimensions.join(", "));
     let _ = write!(sql, ") STORED AS TILEDB LOCATION {}", literal(location));
     if !wording.options.is_empty() {
-        let options = wording.options.iter();
-        let options = options.map(|(key, value)| {
+        let options = wording.options.iter().map(|(key, value)| {
             format!(
                 "\n  {} {}",
                 literal(&format!("tiledb.{key}")),

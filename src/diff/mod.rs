@@ -140,8 +140,10 @@ impl DiffColumns {
                 let column = Field::new(name, ty.clone(), true);
                 of_dimensions.push((column, ShownSide::Dimension(name.clone())));
             } else if role == Some(ATTRIBUTE_ROLE) {
-                let before = old.column_with_name(name).map(|(_, field)| field);
-                let before = before.filter(|field| field.data_type() == ty);
+                let before = old
+                    .column_with_name(name)
+                    .map(|(_, field)| field)
+                    .filter(|field| field.data_type() == ty);
                 let attribute = DiffAttribute {
                     name: name.clone(),
                     in_old: before.is_some(),

@@ -92,8 +92,11 @@ impl<'a> Sides<'a> {
         projection: &[usize],
         filters: &[Expr],
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let filters = filters.iter().chain(&self.within).cloned();
-        let filters = filters.collect::<Vec<_>>();
+        let filters = filters
+            .iter()
+            .chain(&self.within)
+            .cloned()
+            .collect::<Vec<_>>();
         let attributes = || self.columns.attributes.iter();
         let new = self.numbers(&self.new, attributes())?;
         let old = self.numbers(&self.old, attributes().filter(|a| a.in_old))?;
@@ -155,8 +158,11 @@ impl<'a> Sides<'a> {
 
     /// Whether a side does not have the cell.
     fn absent(&self, side: &'static str) -> Result<Expr> {
-        let first = self.columns.dimensions.first();
-        let first = first.ok_or_else(|| internal_datafusion_err!("an array has dimensions"))?;
+        let first = self
+            .columns
+            .dimensions
+            .first()
+            .ok_or_else(|| internal_datafusion_err!("an array has dimensions"))?;
         Ok(of(side, first).is_null())
     }
 
@@ -210,8 +216,10 @@ fn of(side: &'static str, name: &str) -> Expr {
 /// The columns of one side in the join, where any may be missing.
 fn side(table: &TileDbTable, columns: &[usize], name: &'static str) -> Result<DFSchema> {
     let schema = table.schema().project(columns)?;
-    let fields = schema.fields().iter();
-    let fields = fields.map(|field| Field::clone(field).with_nullable(true));
+    let fields = schema
+        .fields()
+        .iter()
+        .map(|field| Field::clone(field).with_nullable(true));
     let schema = Schema::new(fields.collect::<Vec<_>>());
     DFSchema::try_from_qualified_schema(TableReference::bare(name), &schema)
 }
@@ -263,10 +271,18 @@ impl Differing {
             let name = &fragment.name.name;
             !in_old.contains(name) || !in_new.contains(name)
         };
-        let gone = old.fragments.iter().filter(differs);
-        let gone = gone.cloned().collect::<Vec<_>>();
-        let added = new.fragments.iter().filter(differs);
-        let added = added.cloned().collect::<Vec<_>>();
+        let gone = old
+            .fragments
+            .iter()
+            .filter(differs)
+            .cloned()
+            .collect::<Vec<_>>();
+        let added = new
+            .fragments
+            .iter()
+            .filter(differs)
+            .cloned()
+            .collect::<Vec<_>>();
         let last = old.window.end_or_now().0;
         let newer = |f: &Arc<Fragment>| f.name.t1 > last && !f.footer.has_delete_metadata;
         if gone.is_empty() && added.iter().all(newer) {
@@ -288,8 +304,10 @@ impl Differing {
 fn reads_alike(old: &Snapshot, new: &Snapshot) -> bool {
     new.schema.attributes.iter().all(|attribute| {
         let name = &attribute.name;
-        let before = old.schema.attribute_index(name);
-        let before = before.and_then(|i| old.schema.attributes.get(i));
+        let before = old
+            .schema
+            .attribute_index(name)
+            .and_then(|i| old.schema.attributes.get(i));
         let Some(before) = before.filter(|before| is_of_type(before, attribute)) else {
             let stores = |f: &Arc<Fragment>| f.schema.attribute_index(name).is_some();
             return !old.fragments.iter().any(stores);

@@ -134,13 +134,17 @@ impl ExistingCells for SnapshotCells {
         };
         let scan = CellScan::new(&self.snapshot, options, &self.context)?;
         let table = &scan.table;
-        let dimensions = table.snapshot.schema.dimensions.iter();
-        let dimensions = dimensions.zip(table.types.iter());
+        let dimensions = table
+            .snapshot
+            .schema
+            .dimensions
+            .iter()
+            .zip(table.types.iter());
         let mut condition = None;
         for (index, ((dimension, ty), (lo, hi))) in dimensions.zip(cells.ranges()).enumerate() {
             let ends = [lo, hi].map(|end| key::from_key(dimension.datatype, end));
-            let ends = stored_values(ty, ends.iter().map(|end| Some(end.as_slice())), None)?;
-            let ends = ends.ok_or_else(|| Error::internal("a coordinate has a value"))?;
+            let ends = stored_values(ty, ends.iter().map(|end| Some(end.as_slice())), None)?
+                .ok_or_else(|| Error::internal("a coordinate has a value"))?;
             for (end, op) in [(0, Operator::GtEq), (1, Operator::LtEq)] {
                 let end = ScalarValue::try_from_array(&ends, end);
                 let end =

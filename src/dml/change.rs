@@ -112,8 +112,10 @@ impl Change {
     /// What the scans of an array have seen of it, and boxes around the cells that the statement reads, and may not write;
     /// `None` if that may be any cell. All scans have to be planned.
     pub(super) fn read(&self, uri: &str) -> (Vec<Seen>, Option<Vec<Vec<DomainRange>>>) {
-        let planned = self.statement.as_ref();
-        let planned = planned.map_or_else(Vec::new, |statement| statement.scans(uri));
+        let planned = self
+            .statement
+            .as_ref()
+            .map_or_else(Vec::new, |statement| statement.scans(uri));
         let mut seen = Vec::new();
         for scan in self.scans.iter().chain(&planned) {
             if !seen.contains(&scan.seen) {

@@ -183,8 +183,9 @@ impl StoredCondition<'_> {
         let (left, op, right) = (binary.left(), *binary.op(), binary.right());
         if matches!(op, Operator::And | Operator::Or) {
             let operands = operands(expr, op).into_iter();
-            let nodes = operands.map(|operand| self.condition(operand, holds, depth + 1));
-            let nodes = nodes.collect::<Option<Vec<_>>>()?;
+            let nodes = operands
+                .map(|operand| self.condition(operand, holds, depth + 1))
+                .collect::<Option<Vec<_>>>()?;
             return Some(if (op == Operator::And) == holds {
                 Condition::All(nodes)
             } else {

@@ -55,8 +55,10 @@ impl Expand {
         changed: &Arc<AtomicU64>,
     ) -> Self {
         // The attributes of removed cells are NULL.
-        let fields = stored.fields().iter();
-        let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
+        let fields = stored
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone().with_nullable(true));
         let kind = Field::new(KIND_COLUMN, DataType::UInt8, false);
         Self {
             output: Arc::new(Schema::new(fields.chain([kind]).collect::<Vec<_>>())),
@@ -117,8 +119,10 @@ impl Expand {
 
     fn batch(&self, columns: Vec<ArrayRef>, which: BooleanBuffer) -> Result<RecordBatch> {
         let which = BooleanArray::new(which, None);
-        let columns = columns.iter().map(|column| filter(column, &which));
-        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let columns = columns
+            .iter()
+            .map(|column| filter(column, &which))
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(RecordBatch::try_new(Arc::clone(&self.output), columns)?)
     }
 }

@@ -112,17 +112,20 @@ impl GlobalOrder {
             MemoryLimit::Finite(bytes) => FIRST_BYTES.min(bytes / FIRST_PART / partitions.max(1)),
             _ => FIRST_BYTES,
         };
-        let begun = (0..partitions).map(|partition| {
-            let rows = input.execute(partition, Arc::clone(&context))?;
-            let memory = MemoryConsumer::new(format!("TileDbOrder[{partition}]"));
-            let memory = memory.register(context.memory_pool());
-            let check = OrderCheck::new(self.order.clone());
-            Ok(SpawnedTask::spawn(Begun::of(rows, check, memory, most)))
-        });
-        let begun = begun.collect::<Result<Vec<_>>>()?;
-        let begun = try_join_all(begun.into_iter().map(SpawnedTask::join_unwind)).await;
-        let begun = begun.map_err(|e| DataFusionError::External(Box::new(e)))?;
-        let begun = begun.into_iter().collect::<Result<Vec<_>>>()?;
+        let begun = (0..partitions)
+            .map(|partition| {
+                let rows = input.execute(partition, Arc::clone(&context))?;
+                let memory = MemoryConsumer::new(format!("TileDbOrder[{partition}]"))
+                    .register(context.memory_pool());
+                let check = OrderCheck::new(self.order.clone());
+                Ok(SpawnedTask::spawn(Begun::of(rows, check, memory, most)))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let begun = try_join_all(begun.into_iter().map(SpawnedTask::join_unwind))
+            .await
+            .map_err(|e| DataFusionError::External(Box::new(e)))?
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?;
         let is_ordered = begun.iter().all(|part| part.check.is_some());
         let all_read = begun.iter().all(|part| part.is_all);
         let mut parts = begun
@@ -222,8 +225,9 @@ impl Foreseen {
         let parts = 0..input.output_partitioning().partition_count();
         let parts = parts.map(|partition| -> Result<SendableRecordBatchStream> {
             let foreseen = Arc::clone(self);
-            let rows = input.execute(partition, Arc::clone(context))?;
-            let rows = rows.inspect_ok(move |batch| foreseen.see(batch));
+            let rows = input
+                .execute(partition, Arc::clone(context))?
+                .inspect_ok(move |batch| foreseen.see(batch));
             let rows = RecordBatchStreamAdapter::new(input.schema(), rows);
             Ok(Box::pin(rows))
         });
@@ -323,9 +327,11 @@ impl OrderCheck {
         let Some(end) = batch.num_rows().checked_sub(1) else {
             return Ok(true);
         };
-        let columns = self.order.iter();
-        let columns = columns.map(|by| by.evaluate_to_sort_column(batch));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let columns = self
+            .order
+            .iter()
+            .map(|by| by.evaluate_to_sort_column(batch))
+            .collect::<Result<Vec<_>>>()?;
         let row = |column: &SortColumn, row: usize| SortColumn {
             values: column.values.slice(row, 1),
             options: column.options,
@@ -397,8 +403,9 @@ impl Step for GlobalOrder {
         let schema = input.schema();
         let ordered = Arc::clone(self).ordered(Arc::clone(input), context, metrics.clone());
         let output_rows = MetricBuilder::new(metrics).output_rows(0);
-        let rows = stream::once(ordered).try_flatten();
-        let rows = rows.inspect_ok(move |batch| output_rows.add(batch.num_rows()));
+        let rows = stream::once(ordered)
+            .try_flatten()
+            .inspect_ok(move |batch| output_rows.add(batch.num_rows()));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }

@@ -73,15 +73,15 @@ impl OrderNumber {
         let columns = self
             .dimensions
             .iter()
-            .map(|dimension| dimension.evaluate(batch)?.into_array(batch.num_rows()));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+            .map(|dimension| dimension.evaluate(batch)?.into_array(batch.num_rows()))
+            .collect::<Result<Vec<_>>>()?;
         let OrderNumbers {
             schema,
             keys,
             writers,
         } = self.of.as_ref();
-        let coordinates = coordinates(&schema.dimensions, writers, &columns);
-        let coordinates = coordinates.map_err(to_datafusion_error)?;
+        let coordinates =
+            coordinates(&schema.dimensions, writers, &columns).map_err(to_datafusion_error)?;
         let of = |dim: usize| coordinates.get(dim);
         let at = |dim: usize, cell: usize| of(dim).map_or(Coordinate::Key(0), |of| of.at(cell));
         let keys_of = |dim: usize| of(dim)?.keys();

@@ -289,8 +289,9 @@ async fn execute(statement: &str, folder: &Path) -> Vec<FileEvent> {
             ctx.sql(&table).await.unwrap().collect().await.unwrap();
         }
     }
-    let sql = statement.replace("$S", &place("s"));
-    let sql = sql.replace("$D", &place("d"));
+    let sql = statement
+        .replace("$S", &place("s"))
+        .replace("$D", &place("d"));
     let recording = recorder::watch(folder);
     ctx.sql(&sql).await.unwrap().collect().await.unwrap();
     recording.take()

@@ -91,11 +91,12 @@ impl Step for Remove {
                 Removed::AllBut(_) => Some(step.target.clock.fresh_time().await),
                 Removed::Fragments | Removed::Nothing => None,
             };
-            let count = rows.try_fold(0_u64, |count, batch| async move {
-                let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
-                Ok(count.saturating_add(rows))
-            });
-            let count = count.await?;
+            let count = rows
+                .try_fold(0_u64, |count, batch| async move {
+                    let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
+                    Ok(count.saturating_add(rows))
+                })
+                .await?;
             let removed = step.remove(count, begun, &context).await;
             removed.map_err(to_datafusion_error)?;
             Ok(count)

@@ -101,8 +101,10 @@ impl Merge {
             Self::Stretches(mut merge) => {
                 if merge.are_short() {
                     let schema = Arc::clone(&merge.schema);
-                    let parts = std::mem::take(&mut merge.parts).into_iter();
-                    let parts = parts.map(|part| part.all(&schema)).collect();
+                    let parts = std::mem::take(&mut merge.parts)
+                        .into_iter()
+                        .map(|part| part.all(&schema))
+                        .collect();
                     merge.row_by_row(parts)?
                 } else {
                     let next = merge.next().await?;

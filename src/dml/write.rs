@@ -114,8 +114,9 @@ impl Statement {
     /// Each step's future is in a box: as parts of this one, together, they would take more than half of a thread's stack in
     /// builds without optimization.
     pub(super) async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
-        let opened = Box::pin(self.target.open(&self.context)).await;
-        let mut opened = opened.map_err(to_datafusion_error)?;
+        let mut opened = Box::pin(self.target.open(&self.context))
+            .await
+            .map_err(to_datafusion_error)?;
         if let Some(change) = &self.change {
             opened.nulls = change.nulls;
             opened.has_read = !change.is_plain_insert(opened.snapshot.storage.uri());
@@ -189,8 +190,10 @@ impl Statement {
             fragments: staged.fragments.as_slice(),
             announced,
         };
-        let time = offered.fragments.first();
-        let time = time.map(|staged| TimestampMs(staged.name.t1));
+        let time = offered
+            .fragments
+            .first()
+            .map(|staged| TimestampMs(staged.name.t1));
         // A statement without rows takes the time of its delete.
         let time = time.or(announced.map(|delete| delete.time()));
         if self.target.unpublished.is_some() {
@@ -356,8 +359,10 @@ impl Statement {
             filter(column, &kept)
                 .map_err(|e| Error::internal("rows cannot be left out").with_source(e))
         };
-        let columns = columns.iter().map(|column| kept_only(column));
-        let columns = columns.collect::<OwnResult<Vec<_>>>()?;
+        let columns = columns
+            .iter()
+            .map(|column| kept_only(column))
+            .collect::<OwnResult<Vec<_>>>()?;
         let removed = kept_only(&removed)?;
         insert
             .push(&columns, Some(removed.as_boolean()), None)

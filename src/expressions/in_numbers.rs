@@ -63,8 +63,10 @@ impl InNumbers {
         if !data_type.is_integer() && !data_type.is_temporal() {
             return Ok(None);
         }
-        let literals = list.list().iter();
-        let literals = literals.map(|value| Some(value.downcast_ref::<Literal>()?.value().clone()));
+        let literals = list
+            .list()
+            .iter()
+            .map(|value| Some(value.downcast_ref::<Literal>()?.value().clone()));
         let Some(literals) = literals.collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };

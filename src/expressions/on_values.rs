@@ -104,12 +104,20 @@ impl OnValues {
             dictionary.keys().data_type(),
         )
         .ok()?;
-        let each = keys.to_data().into_builder();
-        let each = each.data_type(dictionary.data_type().clone());
-        let each = each.add_child_data(values.to_data()).build().ok()?;
+        let each = keys
+            .to_data()
+            .into_builder()
+            .data_type(dictionary.data_type().clone())
+            .add_child_data(values.to_data())
+            .build()
+            .ok()?;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![make_array(each)]).ok()?;
-        let found = self.alone.evaluate(&batch).ok()?;
-        let found = found.into_array(batch.num_rows()).ok()?;
+        let found = self
+            .alone
+            .evaluate(&batch)
+            .ok()?
+            .into_array(batch.num_rows())
+            .ok()?;
         let answers = Arc::new(ValueAnswers::new(found.as_boolean_opt()?.iter().collect())?);
         *last() = Some((Arc::clone(values), Some(Arc::clone(&answers))));
         Some(answers)
@@ -133,8 +141,10 @@ impl ValueAnswers {
     /// The answers for all values, and behind them that for NULL, which is there.
     fn new(mut answers: Vec<Option<bool>>) -> Option<Self> {
         let of_null = answers.pop()?;
-        let hold = answers.iter().map(|answer| *answer == Some(true));
-        let hold = hold.collect::<Vec<_>>();
+        let hold = answers
+            .iter()
+            .map(|answer| *answer == Some(true))
+            .collect::<Vec<_>>();
         let known = answers.iter().map(Option::is_some).collect::<Vec<_>>();
         let known = known.contains(&false).then_some(known);
         let only = [true, false].into_iter().find_map(|answer| {
@@ -273,10 +283,16 @@ mod tests {
                     let batch =
                         RecordBatch::try_new(Arc::clone(&schema), all.iter().map(part).collect());
                     let batch = batch.unwrap();
-                    let expected = plain.evaluate(&batch).unwrap();
-                    let expected = expected.into_array(rows.len()).unwrap();
-                    let found = on_values.evaluate(&batch).unwrap();
-                    let found = found.into_array(rows.len()).unwrap();
+                    let expected = plain
+                        .evaluate(&batch)
+                        .unwrap()
+                        .into_array(rows.len())
+                        .unwrap();
+                    let found = on_values
+                        .evaluate(&batch)
+                        .unwrap()
+                        .into_array(rows.len())
+                        .unwrap();
                     assert_eq!(&found, &expected, "{plain} on {rows:?}");
                 }
             }

@@ -202,8 +202,8 @@ impl LiveFilters {
     fn condition(&self) -> Result<Option<Arc<RuntimeCondition>>> {
         let spec = &self.plan.spec;
         let now = |filter: &Expr| snapshot_physical_expr(Arc::clone(filter)).ok();
-        let dynamic = conjunction_opt(self.filters.dynamic.iter().filter_map(now));
-        let dynamic = dynamic.and_then(|filter| fold_constants(&filter));
+        let dynamic = conjunction_opt(self.filters.dynamic.iter().filter_map(now))
+            .and_then(|filter| fold_constants(&filter));
         // A filter that cannot be evaluated yet is an error where rows are evaluated, and does not affect ranges and
         // tiles.
         let exact = conjunction_opt(self.filters.exact.iter().cloned());
@@ -222,9 +222,12 @@ impl LiveFilters {
             Some(folded) => split(folded),
             None => exact,
         };
-        let helpful = dynamic.as_ref().and_then(&mut split);
-        let helpful = helpful.as_ref().and_then(keep_cheap);
-        let helpful = helpful.and_then(|filter| self.skipping_columns(filter));
+        let helpful = dynamic
+            .as_ref()
+            .and_then(&mut split)
+            .as_ref()
+            .and_then(keep_cheap)
+            .and_then(|filter| self.skipping_columns(filter));
 
         let stricter = on_rows.is_some() || helpful.is_some();
         let certain = conjunction_opt(self.predicate.clone().into_iter().chain(on_rows));

@@ -37,8 +37,9 @@ struct TextAnalysis<'a> {
 impl TextAnalysis<'_> {
     fn condition(&self, expr: &Expr, depth: usize) -> Option<Text> {
         let texts = |parts: Vec<&Expr>| {
-            let texts = parts.into_iter();
-            let texts = texts.map(|part| self.condition(part, depth + 1));
+            let texts = parts
+                .into_iter()
+                .map(|part| self.condition(part, depth + 1));
             texts.collect::<Option<Vec<_>>>()
         };
         match Shape::of(expr, depth)? {
@@ -68,8 +69,11 @@ impl TextAnalysis<'_> {
             })
         } else if let Some(list) = expr.downcast_ref::<InListExpr>() {
             let column = self.column(list.expr())?;
-            let values = list.list().iter().map(bytes_of);
-            let values = values.collect::<Option<Vec<_>>>()?;
+            let values = list
+                .list()
+                .iter()
+                .map(bytes_of)
+                .collect::<Option<Vec<_>>>()?;
             let few = !list.negated() && values.len() <= MOST_NEEDLES;
             let needles = few.then(|| needles(&values)).flatten();
             Some(Text { column, needles })
@@ -82,8 +86,10 @@ impl TextAnalysis<'_> {
         use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
         let compares = matches!(binary.op(), Eq | NotEq | Lt | LtEq | Gt | GtEq);
         let (left, right) = (binary.left(), binary.right());
-        let ends = self.column(left).zip(bytes_of(right));
-        let ends = ends.or_else(|| self.column(right).zip(bytes_of(left)));
+        let ends = self
+            .column(left)
+            .zip(bytes_of(right))
+            .or_else(|| self.column(right).zip(bytes_of(left)));
         let (column, value) = ends.filter(|_| compares)?;
         let equal = *binary.op() == Eq;
         Some(Text {

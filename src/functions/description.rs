@@ -130,8 +130,7 @@ impl<D> fmt::Debug for DescriptionFunction<D> {
 impl<D: Describe> TableFunctionImpl for DescriptionFunction<D> {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         let own = [D::OPTIONS, D::VALUES].concat();
-        let call = Call::parse_with(D::NAME, &own, args.exprs());
-        let call = call.map_err(to_datafusion_error)?;
+        let call = Call::parse_with(D::NAME, &own, args.exprs()).map_err(to_datafusion_error)?;
         for option in D::OPTIONS {
             call.is_on(option).map_err(to_datafusion_error)?;
         }

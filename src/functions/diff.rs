@@ -66,8 +66,7 @@ fn open(arguments: &[Expr], surroundings: Surroundings) -> Result<ArrayDiff> {
 /// A time in milliseconds, written as in the option `tiledb.timestamp`.
 fn time(position: usize, argument: &Expr) -> Result<u64> {
     let text = text(NAME, position, argument)?;
-    let options = TableOptions::from_pairs([("timestamp", text.as_str())]);
-    let options = options.map_err(|e| {
+    let options = TableOptions::from_pairs([("timestamp", text.as_str())]).map_err(|e| {
         let position = position + 1;
         Error::invalid(format!("{NAME}: argument {position} is no time")).with_source(e)
     })?;

@@ -169,8 +169,10 @@ fn of_attribute(
     enumerations: &Enumerations,
     types: &TypeOptions,
 ) -> SchemaField {
-    let enumeration = attribute.enumeration.as_ref();
-    let enumeration = enumeration.and_then(|name| enumerations.get(name)?.as_ref().ok());
+    let enumeration = attribute
+        .enumeration
+        .as_ref()
+        .and_then(|name| enumerations.get(name)?.as_ref().ok());
     let (column, problem) = match attribute_type(attribute, enumerations, types) {
         Ok(column) => (column, None),
         Err(why) => {

@@ -310,9 +310,9 @@ fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<TileField
         role: "attribute",
         datatype: attribute.datatype,
     }));
-    let keep = selected(&fragment.name.name, &fields, request)
-        .map_err(|e| Error::invalid("the condition on tiles failed").with_source(e))?;
-    let mut keep = keep.into_iter();
+    let mut keep = selected(&fragment.name.name, &fields, request)
+        .map_err(|e| Error::invalid("the condition on tiles failed").with_source(e))?
+        .into_iter();
     fields.retain(|_| keep.next().unwrap_or(true));
     Ok(fields)
 }

@@ -14,8 +14,9 @@ use tiledb_engine::{Error, Result};
 pub(super) fn keys(column: &ArrayRef, datatype: Datatype) -> Result<Vec<u64>> {
     macro_rules! keys {
         ($type:ident) => {{
-            let values = column.as_primitive_opt::<arrow::$type>();
-            let values = values.ok_or_else(|| unexpected(column, datatype))?;
+            let values = column
+                .as_primitive_opt::<arrow::$type>()
+                .ok_or_else(|| unexpected(column, datatype))?;
             values.values().iter().map(|v| v.to_key()).collect()
         }};
     }

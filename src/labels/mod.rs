@@ -345,8 +345,11 @@ impl OpenLabels<'_> {
                 datatype: dimension.datatype,
             });
         }
-        let schema = self.labels.schema.project(projection);
-        let schema = schema.map_err(|e| Error::internal("no such column").with_source(e))?;
+        let schema = self
+            .labels
+            .schema
+            .project(projection)
+            .map_err(|e| Error::internal("no such column").with_source(e))?;
         let projected = LabelProjection {
             schema: Arc::new(schema),
             columns,
@@ -363,8 +366,11 @@ fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
         let Some(range) = range.and_then(|ranges| ranges.get(dimension)) else {
             continue;
         };
-        let stored = fragment.schema.dimensions.get(dimension);
-        let stored = stored.ok_or_else(|| Error::internal("a label without a dimension"))?;
+        let stored = fragment
+            .schema
+            .dimensions
+            .get(dimension)
+            .ok_or_else(|| Error::internal("a label without a dimension"))?;
         // An invalid range rules nothing out.
         let Ok(bounds) = Bounds::from_range(stored.datatype, range) else {
             return Ok(DimRanges::all());

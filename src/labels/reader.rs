@@ -190,8 +190,11 @@ impl LabelReader {
         self.label
             .run(array.column, wanted, None, memory, collect)
             .await?;
-        let columns = batches.iter().filter_map(|b| b.columns().first());
-        let columns = columns.map(AsRef::as_ref).collect::<Vec<_>>();
+        let columns = batches
+            .iter()
+            .filter_map(|b| b.columns().first())
+            .map(AsRef::as_ref)
+            .collect::<Vec<_>>();
         let values = match columns.as_slice() {
             [] => new_null_array(self.label.data_type()?, 0),
             many => concat(many).map_err(failed)?,

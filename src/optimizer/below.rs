@@ -86,8 +86,9 @@ impl Passing {
                 filter.is_some_and(|filter| filter.projection().is_none())
             }
             Self::Dealing => {
-                let dealt = plan.downcast_ref::<RepartitionExec>();
-                let dealt = dealt.map(RepartitionExec::partitioning);
+                let dealt = plan
+                    .downcast_ref::<RepartitionExec>()
+                    .map(RepartitionExec::partitioning);
                 plan.is::<CooperativeExec>()
                     || dealt.is_some_and(|dealt| matches!(dealt, Partitioning::RoundRobinBatch(_)))
             }

@@ -120,9 +120,11 @@ impl AnalyzerRule for ElementsInPlace {
         }
         let in_plan = |plan: LogicalPlan| {
             let names = NamePreserver::new(&plan);
-            let inputs = plan.inputs().into_iter();
-            let inputs = inputs.map(|input| Arc::clone(input.schema()));
-            let inputs = inputs.collect::<Vec<_>>();
+            let inputs = plan
+                .inputs()
+                .into_iter()
+                .map(|input| Arc::clone(input.schema()))
+                .collect::<Vec<_>>();
             plan.map_expressions(|expr| {
                 // Most expressions have no such call and need no schema.
                 if !expr.exists(|e| Ok(cast_and_index(e).is_some()))? {

@@ -31,11 +31,14 @@ pub(super) fn narrowed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
     let Some(rows) = sort.fetch() else {
         return Ok(None);
     };
-    let order = sort.expr().iter().map_while(|by| {
-        let column = by.expr.downcast_ref::<Column>()?;
-        Some((column.index(), by.options.descending))
-    });
-    let order = order.collect::<Vec<_>>();
+    let order = sort
+        .expr()
+        .iter()
+        .map_while(|by| {
+            let column = by.expr.downcast_ref::<Column>()?;
+            Some((column.index(), by.options.descending))
+        })
+        .collect::<Vec<_>>();
     let columns = order.iter().map(|(column, _)| *column).collect::<Vec<_>>();
     let change = |source: &TileDbSource, columns: &[usize]| {
         let directions = order.iter().map(|(_, descending)| *descending);

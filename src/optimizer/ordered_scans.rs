@@ -67,11 +67,13 @@ pub(super) fn in_sequence(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dy
     if !only_picks(input) {
         return Ok(None);
     }
-    let columns = order.iter().map_while(|sort| {
-        let column = sort.expr.downcast_ref::<Column>()?;
-        Some(column.index())
-    });
-    let columns = columns.collect::<Vec<_>>();
+    let columns = order
+        .iter()
+        .map_while(|sort| {
+            let column = sort.expr.downcast_ref::<Column>()?;
+            Some(column.index())
+        })
+        .collect::<Vec<_>>();
     let change = |source: &TileDbSource, columns: &[usize]| {
         if columns.len() < order.len() {
             return None;

@@ -76,8 +76,10 @@ pub(super) fn over_ranges(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dy
     let Some(path) = ScanPath::new(input, Passing::Filters) else {
         return Ok(None);
     };
-    let columns = meeting.columns.iter();
-    let columns = columns.filter_map(|column| path.column(*column));
+    let columns = meeting
+        .columns
+        .iter()
+        .filter_map(|column| path.column(*column));
     let meeting = Meeting {
         columns: columns.collect(),
         ..meeting
@@ -114,8 +116,12 @@ fn cut_scan(source: &TileDbSource, meeting: &Meeting) -> Option<TileDbSource> {
 /// The number of leading dimensions that are the keys; 0 if there are other keys.
 fn by_dimensions(source: &TileDbSource, meeting: &Meeting) -> usize {
     let projection = &source.plan().spec.projection;
-    let columns = meeting.columns.iter().filter_map(|c| projection.get(*c));
-    let mut columns = columns.copied().collect::<Vec<_>>();
+    let mut columns = meeting
+        .columns
+        .iter()
+        .filter_map(|c| projection.get(*c))
+        .copied()
+        .collect::<Vec<_>>();
     columns.sort_unstable();
     columns.dedup();
     let dimensions = source.plan().spec.table.dimension_count();

@@ -14,8 +14,13 @@ const ABOVE_TEXT: [u8; 16] = [0xff; 16];
 /// For each dimension, the range that contains all rows of a scan; `None` if the ranges aren't known.
 pub(crate) fn scan_box(source: &TileDbSource) -> Option<Vec<DomainRange>> {
     let spec = &source.plan().spec;
-    let dimensions = spec.table.snapshot.schema.dimensions.iter();
-    let dimensions = dimensions.zip(spec.subarray.dims());
+    let dimensions = spec
+        .table
+        .snapshot
+        .schema
+        .dimensions
+        .iter()
+        .zip(spec.subarray.dims());
     let ranges = dimensions.map(|(dimension, ranges)| around(dimension, ranges).ok()?);
     ranges.collect()
 }

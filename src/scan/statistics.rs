@@ -30,8 +30,11 @@ pub(crate) fn statistics(plan: &ScanPlan, schema: &SchemaRef) -> Statistics {
             column.null_count = Precision::Exact(0);
         }
         row_bytes = row_bytes.saturating_add(bytes_of(field.data_type()));
-        let own = plan.spec.projection.get(i);
-        let own = own.filter(|c| plan.spec.table.schema.fields().get(**c) == Some(field));
+        let own = plan
+            .spec
+            .projection
+            .get(i)
+            .filter(|c| plan.spec.table.schema.fields().get(**c) == Some(field));
         if let Some(dimension) = own.filter(|c| **c < plan.spec.table.dimension_count()) {
             bound(plan, *dimension, column);
         }

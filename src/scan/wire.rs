@@ -63,10 +63,13 @@ impl ScanValue {
     pub fn to_bytes(&self, codec: &dyn PhysicalExtensionCodec) -> Result<Vec<u8>> {
         let expr_to_bytes = |expr: &Arc<dyn PhysicalExpr>| expr_to_bytes(expr, codec);
         let query = &self.request.query;
-        let of_labels = query.filters.of_labels.iter();
-        let of_labels = of_labels.map(|(label, expr)| Ok((*label, expr_to_bytes(expr)?)));
-        let schema = protobuf::Schema::try_from(query.schema.as_ref());
-        let schema = schema.map_err(|e| unwritable("the columns of the table", e))?;
+        let of_labels = query
+            .filters
+            .of_labels
+            .iter()
+            .map(|(label, expr)| Ok((*label, expr_to_bytes(expr)?)));
+        let schema = protobuf::Schema::try_from(query.schema.as_ref())
+            .map_err(|e| unwritable("the columns of the table", e))?;
         let scan = Scan {
             uri: self.request.uri.clone(),
             root: self.request.root.clone(),
@@ -115,8 +118,8 @@ impl ScanValue {
         let scan: Scan = postcard::from_bytes(bytes).map_err(|e| unreadable("it", e))?;
         let schema = protobuf::Schema::decode(scan.schema.as_slice())
             .map_err(|e| unreadable("the columns of the table", e))?;
-        let schema = Schema::try_from(&schema);
-        let schema = schema.map_err(|e| unreadable("the columns of the table", e))?;
+        let schema =
+            Schema::try_from(&schema).map_err(|e| unreadable("the columns of the table", e))?;
         let expr = |bytes: ExprBytes| expr_from_bytes(&bytes, context, &schema);
         let of_labels = scan.of_labels.into_iter();
         let filters = ScanFilters {
@@ -156,8 +159,8 @@ fn expr_to_bytes(
     expr: &Arc<dyn PhysicalExpr>,
     codec: &dyn PhysicalExtensionCodec,
 ) -> Result<ExprBytes> {
-    let node = serialize_physical_expr(expr, codec);
-    let node = node.map_err(|e| unwritable(format!("the condition {expr}"), e))?;
+    let node = serialize_physical_expr(expr, codec)
+        .map_err(|e| unwritable(format!("the condition {expr}"), e))?;
     Ok(node.encode_to_vec())
 }
 

@@ -348,9 +348,12 @@ impl TileDbTable {
             InsertOp::Replace => "REPLACE",
             InsertOp::Overwrite => "INSERT OVERWRITE",
         };
-        let to = self.destination(statement).await;
-        let to = to.map_err(to_datafusion_error)?.again(again);
-        let to = to.read_by(read_by);
+        let to = self
+            .destination(statement)
+            .await
+            .map_err(to_datafusion_error)?
+            .again(again)
+            .read_by(read_by);
         if insert_op == InsertOp::Replace && self.array_schema().allows_duplicates {
             let error = tiledb_engine::Error::unsupported(
                 "REPLACE INTO an array that allows duplicates: no row replaces another",
@@ -370,8 +373,11 @@ impl TileDbTable {
         state: &dyn Session,
         again: Option<Arc<Again>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let to = self.destination("TRUNCATE").await;
-        let to = to.map_err(to_datafusion_error)?.again(again);
+        let to = self
+            .destination("TRUNCATE")
+            .await
+            .map_err(to_datafusion_error)?
+            .again(again);
         let args = ScanArgs::default().with_projection(Some(&[]));
         let scan = self.plan(state, &args, FloatColumns::Shown).await?;
         let rows = DataSourceExec::from_data_source(scan);

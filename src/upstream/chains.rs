@@ -413,11 +413,12 @@ mod tests {
 
     #[test]
     fn null_is_in_no_list() {
-        let all = (0..200).map(|i| match i % 50 {
-            7 => col("a").eq(Expr::Literal(ScalarValue::Int64(None), None)),
-            _ => col("a").eq(lit(i)),
-        });
-        let all = all.collect::<Vec<_>>();
+        let all = (0..200)
+            .map(|i| match i % 50 {
+                7 => col("a").eq(Expr::Literal(ScalarValue::Int64(None), None)),
+                _ => col("a").eq(lit(i)),
+            })
+            .collect::<Vec<_>>();
         check(&BinaryOperator::Or, OperatorChain::Or, &all, false);
     }
 
@@ -459,9 +460,10 @@ mod tests {
         let types = TYPES
             .iter()
             .flat_map(|(v, all)| all.split('|').map(move |ty| (v, ty)));
-        let casts = types.enumerate();
-        let casts = casts.map(|(i, (from, ty))| format!("arrow_cast({from}, '{ty}') AS c{i}"));
-        let casts = casts.collect::<Vec<_>>();
+        let casts = types
+            .enumerate()
+            .map(|(i, (from, ty))| format!("arrow_cast({from}, '{ty}') AS c{i}"))
+            .collect::<Vec<_>>();
         let rows = format!(
             "CREATE TABLE t AS SELECT {} FROM (VALUES ('1'), ('2'), ('3'), ('4'), ('0'), (NULL)) AS n(v)",
             casts.join(", ")

@@ -411,15 +411,17 @@ mod tests {
         let store = Url::parse("memory:///").unwrap();
         ctx.register_object_store(&store, Arc::new(InMemory::new()));
         crate::register(&ctx).unwrap();
-        let columns = (0..WIDE).map(|n| format!(", a{n} DOUBLE"));
-        let columns = columns.collect::<String>();
-        let rows = [7, 3, 5].map(|x| {
-            let product = format!("{x} * 1.5");
-            let values = ["NULL", "CAST('NaN' AS DOUBLE)", "-0.0", &product];
-            let values = (0..WIDE).map(|n| values[n % 4]).collect::<Vec<_>>();
-            format!("({x}, {})", values.join(", "))
-        });
-        let rows = rows.join(", ");
+        let columns = (0..WIDE)
+            .map(|n| format!(", a{n} DOUBLE"))
+            .collect::<String>();
+        let rows = [7, 3, 5]
+            .map(|x| {
+                let product = format!("{x} * 1.5");
+                let values = ["NULL", "CAST('NaN' AS DOUBLE)", "-0.0", &product];
+                let values = (0..WIDE).map(|n| values[n % 4]).collect::<Vec<_>>();
+                format!("({x}, {})", values.join(", "))
+            })
+            .join(", ");
         for sql in [
             format!(
                 "CREATE EXTERNAL TABLE wide (x BIGINT NOT NULL{columns}, PRIMARY KEY (x)) STORED AS TILEDB \

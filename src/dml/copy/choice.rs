@@ -301,8 +301,9 @@ mod tests {
     }
 
     fn of_columns(columns: &[(&str, ArrayRef)], dimensions: &[&str]) -> u64 {
-        let columns = columns.iter();
-        let columns = columns.map(|(name, values)| (*name, Arc::clone(values), false));
+        let columns = columns
+            .iter()
+            .map(|(name, values)| (*name, Arc::clone(values), false));
         let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
         let schema: SchemaRef = batch.schema();
         let builder = ArrayBuilder::new(&schema, dimensions).unwrap();

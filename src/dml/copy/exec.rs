@@ -64,8 +64,11 @@ pub(crate) fn copy_choices(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let Some(copy) = plan.downcast_ref::<TileDbCopyExec>() else {
         return Vec::new();
     };
-    let chosen = copy.step().chosen.lock();
-    let chosen = chosen.unwrap_or_else(PoisonError::into_inner);
+    let chosen = copy
+        .step()
+        .chosen
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     chosen.iter().map(Choice::to_string).collect()
 }
 
@@ -154,8 +157,7 @@ impl Copy {
         let ranges = key_ranges(&builder, &mut profile, &types)?;
         let (array, plan) = self.plan(&usual, rows, ranges).await?;
         let plan = in_one_partition(plan)?;
-        let in_order = rows_of(&plan)?;
-        let in_order = in_order.execute(0, Arc::clone(context))?;
+        let in_order = rows_of(&plan)?.execute(0, Arc::clone(context))?;
         let memory = MemoryConsumer::new("TileDbCopy").register(context.memory_pool());
         let (mut sample, in_order) = first_rows(in_order, memory).await?;
         let schema = &array.snapshot().schema;
@@ -168,8 +170,8 @@ impl Copy {
             builder: builder.clone(),
             rows: sample,
         };
-        let tried = SpawnedTask::spawn_blocking(move || tried.filters()).join_unwind();
-        let tried = tried
+        let tried = SpawnedTask::spawn_blocking(move || tried.filters())
+            .join_unwind()
             .await
             .map_err(|e| DataFusionError::External(Box::new(e)))?;
         for (name, best) in tried? {
@@ -268,11 +270,14 @@ fn ordered(rows: &[RecordBatch], columns: usize) -> Result<Vec<RecordBatch>> {
         return Ok(Vec::new());
     };
     let rows = concat_batches(first.schema_ref(), rows)?;
-    let columns = rows.columns().iter().take(columns);
-    let columns = columns.map(|column| SortColumn {
-        values: Arc::clone(column),
-        options: None,
-    });
+    let columns = rows
+        .columns()
+        .iter()
+        .take(columns)
+        .map(|column| SortColumn {
+            values: Arc::clone(column),
+            options: None,
+        });
     let order = lexsort_to_indices(&columns.collect::<Vec<_>>(), None)?;
     Ok(vec![take_record_batch(&rows, &order)?])
 }
@@ -283,18 +288,21 @@ fn with_columns(
     columns: &SchemaRef,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let given = input.schema();
-    let projected = columns.fields().iter().map(|field| {
-        let index = given.index_of(field.name())?;
-        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
-        let expr = if given.field(index).data_type() == field.data_type() {
-            column
-        } else {
-            Arc::new(CastExpr::new(column, field.data_type().clone(), None))
-        };
-        let alias = field.name().clone();
-        Ok(ProjectionExpr { expr, alias })
-    });
-    let projected = projected.collect::<Result<Vec<_>>>()?;
+    let projected = columns
+        .fields()
+        .iter()
+        .map(|field| {
+            let index = given.index_of(field.name())?;
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
+            let expr = if given.field(index).data_type() == field.data_type() {
+                column
+            } else {
+                Arc::new(CastExpr::new(column, field.data_type().clone(), None))
+            };
+            let alias = field.name().clone();
+            Ok(ProjectionExpr { expr, alias })
+        })
+        .collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(ProjectionExec::try_new(projected, input)?))
 }
 

@@ -150,8 +150,11 @@ impl ColumnProfile {
     /// The different values of a column of text, sorted; `None` if there are many, or if the column holds anything else.
     pub(super) fn few_values(&self) -> Option<Vec<String>> {
         let values = self.values.as_ref().filter(|values| !values.too_many)?;
-        let sorted = values.found.iter().map(|value| value.to_string());
-        let mut sorted = sorted.collect::<Vec<_>>();
+        let mut sorted = values
+            .found
+            .iter()
+            .map(|value| value.to_string())
+            .collect::<Vec<_>>();
         sorted.sort_unstable();
         Some(sorted)
     }

@@ -63,8 +63,9 @@ pub(super) async fn spool(
         Ok(SpawnedTask::spawn(keep(rows, kept, profile)))
     });
     let tasks = tasks.collect::<Result<Vec<_>>>()?;
-    let parts = try_join_all(tasks.into_iter().map(SpawnedTask::join_unwind)).await;
-    let parts = parts.map_err(|e| DataFusionError::External(Box::new(e)))?;
+    let parts = try_join_all(tasks.into_iter().map(SpawnedTask::join_unwind))
+        .await
+        .map_err(|e| DataFusionError::External(Box::new(e)))?;
     let mut profile = Profile::new(&schema, builder)?;
     let mut partitions = Vec::new();
     for part in parts {

@@ -182,8 +182,10 @@ async fn prepare(stage: &Arc<Stage>) -> Outcome<(SessionContext, String)> {
         stage.kind.options()
     );
     run(&ctx, &create).await?;
-    let accounts = (0..ACCOUNTS).map(|x| format!("({x}, {ACCOUNT}, 0, {MONEY})"));
-    let accounts = accounts.collect::<Vec<_>>().join(", ");
+    let accounts = (0..ACCOUNTS)
+        .map(|x| format!("({x}, {ACCOUNT}, 0, {MONEY})"))
+        .collect::<Vec<_>>()
+        .join(", ");
     run(&ctx, &format!("INSERT INTO t VALUES {accounts}")).await?;
     let first = stage.look().await?;
     stage.ledger().states.push(first);
@@ -344,7 +346,7 @@ fn what_nobody_was_told_is_seen() {
         let (ctx, _) = stage.open(9).await.unwrap();
         run(&ctx, "UPDATE t SET v = 0 WHERE x = 1").await.unwrap();
         stage.ledger().wrong.clone()
-    });
-    let wrong = wrong.unwrap();
+    })
+    .unwrap();
     assert!(wrong.contains("process 9, told None"), "{wrong}");
 }

@@ -126,11 +126,13 @@ impl Effect {
     pub(super) fn sql(&self, kind: Kind, uri: &str, random: usize) -> String {
         match self {
             Self::Put { writer, batch } => {
-                let rows = (0..BATCH).map(|row| {
-                    let x = kind.cell(*writer, *batch, row);
-                    format!("({x}, {writer}, {batch}, {batch})")
-                });
-                let rows = rows.collect::<Vec<_>>().join(", ");
+                let rows = (0..BATCH)
+                    .map(|row| {
+                        let x = kind.cell(*writer, *batch, row);
+                        format!("({x}, {writer}, {batch}, {batch})")
+                    })
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 format!("INSERT INTO t (x, w, s, v) VALUES {rows}")
             }
             Self::Raise { writer, batch } => {
@@ -264,12 +266,14 @@ impl Stage {
         let schema = ctx.table("t").await?.schema().as_arrow().clone();
         let columns = schema.fields().iter().map(|field| field.name().clone());
         let note = format!("SELECT value FROM tiledb_metadata('{uri}') WHERE key = 'note'");
-        let note = run(&ctx, &note).await?;
-        let note = note.iter().find(|batch| batch.num_rows() > 0);
-        let note = note.map(|batch| {
-            let text = arrow::util::display::array_value_to_string(batch.column(0), 0).unwrap();
-            text.parse().unwrap()
-        });
+        let note = run(&ctx, &note)
+            .await?
+            .iter()
+            .find(|batch| batch.num_rows() > 0)
+            .map(|batch| {
+                let text = arrow::util::display::array_value_to_string(batch.column(0), 0).unwrap();
+                text.parse().unwrap()
+            });
         Ok(State {
             rows: rows(&ctx).await?,
             columns: columns.skip(4).collect(),

@@ -74,8 +74,9 @@ impl ExprPruner {
             return None;
         }
         let guarantees = inclusive.iter().flat_map(|p| p.literal_guarantees());
-        let sets = guarantees.map(|g| ValueSet::new(g, &schema, enumeration));
-        let sets = sets.collect();
+        let sets = guarantees
+            .map(|g| ValueSet::new(g, &schema, enumeration))
+            .collect();
         Some(Self {
             schema,
             columns,

@@ -37,8 +37,11 @@ impl ValueSet {
             return None;
         }
         let (column, field) = schema.column_with_name(guarantee.column.name())?;
-        let literals = guarantee.literals.iter();
-        let literals = literals.filter(|l| !l.is_null()).map(plain);
+        let literals = guarantee
+            .literals
+            .iter()
+            .filter(|l| !l.is_null())
+            .map(plain);
         Some(match enumeration(column) {
             Some(values) => Self::Codes(codes(literals, &values)?),
             None => Self::Values(sorted(literals, field.data_type())?),

@@ -145,8 +145,12 @@ fn statistics(column: usize, tiles: &[RecordBatch], known: &[bool]) -> ColumnSta
         });
         nulls.push(known.then_some(plain.null_count() as u64));
         if column == ENUM {
-            let keys = values.as_dictionary::<Int8Type>().keys();
-            let keys = keys.iter().flatten().map(|k| k as u64);
+            let keys = values
+                .as_dictionary::<Int8Type>()
+                .keys()
+                .iter()
+                .flatten()
+                .map(|k| k as u64);
             codes.push(keys.clone().min().zip(keys.max()).filter(|_| bounded));
         }
     }

@@ -136,8 +136,11 @@ fn counts(counts: &[u64]) -> ArrayRef {
 
 /// The sum of each tile; NULL if it has no values.
 fn sums(column: &ColumnSummary, of: &DataType) -> Result<ArrayRef> {
-    let sums = column.sums.iter().zip(&column.counts);
-    let sums = sums.map(|(sum, count)| (*count > 0).then_some(*sum));
+    let sums = column
+        .sums
+        .iter()
+        .zip(&column.counts)
+        .map(|(sum, count)| (*count > 0).then_some(*sum));
     let range = |e| internal_datafusion_err!("a sum of a tile is out of range: {e}");
     Ok(match of {
         DataType::Int64 => {
@@ -261,16 +264,18 @@ fn add(asked: &mut Asked, sum: SumAs) {
 
 /// The index of a column among the requested ones.
 fn slot(asked: &mut Vec<Asked>, column: usize, ask: impl FnOnce(&mut Asked)) -> usize {
-    let slot = asked.iter().position(|asked| asked.column == column);
-    let slot = slot.unwrap_or_else(|| {
-        asked.push(Asked {
-            column,
-            min: false,
-            max: false,
-            sum: None,
+    let slot = asked
+        .iter()
+        .position(|asked| asked.column == column)
+        .unwrap_or_else(|| {
+            asked.push(Asked {
+                column,
+                min: false,
+                max: false,
+                sum: None,
+            });
+            asked.len() - 1
         });
-        asked.len() - 1
-    });
     if let Some(asked) = asked.get_mut(slot) {
         ask(asked);
     }

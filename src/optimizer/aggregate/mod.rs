@@ -68,11 +68,13 @@ pub(super) fn from_metadata(
     if !source.rows_are_cells() {
         return Ok(None);
     }
-    let projections = path.projections().map(|projection| {
-        let exprs = projection.expr().iter();
-        exprs.map(|e| Arc::clone(&e.expr)).collect()
-    });
-    let projections = projections.collect::<Vec<_>>();
+    let projections = path
+        .projections()
+        .map(|projection| {
+            let exprs = projection.expr().iter();
+            exprs.map(|e| Arc::clone(&e.expr)).collect()
+        })
+        .collect::<Vec<_>>();
     let Some(answers) = Answers::new(partial.aggr_expr(), &projections, source.plan())? else {
         return Ok(None);
     };

@@ -225,13 +225,17 @@ impl DisplayAs for TileDbGroupsExec {
         match format {
             DisplayFormatType::TreeRender => self.partial.fmt_as(format, f),
             _ => {
-                let by = self.partial.group_expr().expr().iter();
-                let by = by.map(|(expr, name)| match expr.to_string() {
-                    expr if expr == *name => expr,
-                    expr => format!("{expr} as {name}"),
+                let by = self.partial.group_expr().expr().iter().map(|(expr, name)| {
+                    match expr.to_string() {
+                        expr if expr == *name => expr,
+                        expr => format!("{expr} as {name}"),
+                    }
                 });
-                let functions = self.partial.aggr_expr().iter();
-                let functions = functions.map(|function| function.name().to_owned());
+                let functions = self
+                    .partial
+                    .aggr_expr()
+                    .iter()
+                    .map(|function| function.name().to_owned());
                 write!(
                     f,
                     "TileDbGroupsExec: gby=[{}], aggr=[{}]",
@@ -268,8 +272,7 @@ impl ExecutionPlan for TileDbGroupsExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let partial = Arc::clone(&self.partial);
-        let partial = partial.replace_children(children, options)?;
+        let partial = Arc::clone(&self.partial).replace_children(children, options)?;
         match Arc::downcast::<AggregateExec>(partial) {
             Ok(partial) => Ok(Arc::new(Self::new(partial, self.spans.clone()))),
             Err(_) => internal_err!("a partial aggregate became something else"),

@@ -49,8 +49,9 @@ impl Span {
     /// The values between two bounds; `None` if they are not integers, or too many.
     pub fn between(least: &ScalarValue, greatest: &ScalarValue) -> Option<Self> {
         let first = bits_of(least)?;
-        let slots = usize::try_from(bits_of(greatest)?.wrapping_sub(first)).ok()?;
-        let slots = slots.checked_add(2)?;
+        let slots = usize::try_from(bits_of(greatest)?.wrapping_sub(first))
+            .ok()?
+            .checked_add(2)?;
         (slots <= MOST_SLOTS).then_some(Self { first, slots })
     }
 
@@ -289,8 +290,10 @@ fn intern_rows(
 ) -> Result<Vec<usize>> {
     let mut groups = Vec::new();
     if !rows.is_empty() {
-        let keys = keys.iter().map(|key| take(key, rows, None));
-        let keys = keys.collect::<std::result::Result<Vec<_>, _>>()?;
+        let keys = keys
+            .iter()
+            .map(|key| take(key, rows, None))
+            .collect::<std::result::Result<Vec<_>, _>>()?;
         values.intern(&keys, &mut groups)?;
     }
     Ok(groups)

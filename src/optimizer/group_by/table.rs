@@ -75,16 +75,20 @@ impl GroupTable {
         let by = partial.group_expr().input_exprs();
         let input = partial.input().schema();
         let keys = Keys::new(&by, &input, &schema)?;
-        let functions = partial.aggr_expr().iter().zip(partial.filter_expr());
-        let functions = functions.map(|(function, filter)| {
-            Ok(GroupFunction {
-                run_state: RunState::of(function, &input)?.filter(|_| filter.is_none()),
-                arguments: function.expressions(),
-                filter: filter.clone(),
-                accumulator: function.create_groups_accumulator()?,
-                function: Arc::clone(function),
-            })
-        });
+        let functions =
+            partial
+                .aggr_expr()
+                .iter()
+                .zip(partial.filter_expr())
+                .map(|(function, filter)| {
+                    Ok(GroupFunction {
+                        run_state: RunState::of(function, &input)?.filter(|_| filter.is_none()),
+                        arguments: function.expressions(),
+                        filter: filter.clone(),
+                        accumulator: function.create_groups_accumulator()?,
+                        function: Arc::clone(function),
+                    })
+                });
         Ok(Self {
             values: new_group_values(Arc::clone(&keys.schema), &GroupOrdering::None)?,
             functions: functions.collect::<Result<_>>()?,
@@ -231,8 +235,11 @@ impl GroupFunction {
 
     fn add_rows(&mut self, batch: &RecordBatch, groups: &[usize], total: usize) -> Result<()> {
         let evaluate = |expr: &Expr| expr.evaluate(batch)?.into_array(batch.num_rows());
-        let arguments = self.arguments.iter().map(evaluate);
-        let arguments = arguments.collect::<Result<Vec<_>>>()?;
+        let arguments = self
+            .arguments
+            .iter()
+            .map(evaluate)
+            .collect::<Result<Vec<_>>>()?;
         let filter = self.filter.as_ref().map(evaluate).transpose()?;
         let filter = filter.map(|filter| only_true(filter.as_boolean()));
         self.accumulator
@@ -242,9 +249,11 @@ impl GroupFunction {
 
 /// The first row of each run.
 fn starts(runs: &[Range<usize>]) -> Result<UInt32Array> {
-    let starts = runs.iter().map(|run| u32::try_from(run.start));
-    let starts = starts.collect::<std::result::Result<Vec<_>, _>>();
-    let starts = starts.map_err(|_| internal_datafusion_err!("a batch of more than 2^32 rows"))?;
+    let starts = runs
+        .iter()
+        .map(|run| u32::try_from(run.start))
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .map_err(|_| internal_datafusion_err!("a batch of more than 2^32 rows"))?;
     Ok(UInt32Array::from(starts))
 }
 

@@ -18,11 +18,13 @@ use super::*;
 type Run = (u8, Option<bool>, usize);
 
 fn batches(runs: &[Run], rows_per_batch: usize) -> Vec<RecordBatch> {
-    let rows = runs.iter().flat_map(|(key, text, count)| {
-        let text = text.map(|b| if b { "b" } else { "" });
-        (0..*count).map(move |i| (*key, text, i))
-    });
-    let rows = rows.collect::<Vec<_>>();
+    let rows = runs
+        .iter()
+        .flat_map(|(key, text, count)| {
+            let text = text.map(|b| if b { "b" } else { "" });
+            (0..*count).map(move |i| (*key, text, i))
+        })
+        .collect::<Vec<_>>();
     let column = |array: ArrayRef| array;
     let batch = |rows: &[(u8, Option<&str>, usize)]| {
         let keys = column(Arc::new(UInt8Array::from_iter_values(

@@ -164,8 +164,8 @@ fn as_planned(union: &Union) -> Result<Option<Union>> {
         let field = field.as_ref().clone().with_metadata(said(union, column));
         fields.push((table.cloned(), Arc::new(field)));
     }
-    let schema = DFSchema::new_with_metadata(fields, old.metadata().clone())?;
-    let schema = schema.with_functional_dependencies(old.functional_dependencies().clone())?;
+    let schema = DFSchema::new_with_metadata(fields, old.metadata().clone())?
+        .with_functional_dependencies(old.functional_dependencies().clone())?;
     Ok((schema != **old).then(|| Union {
         inputs: union.inputs.clone(),
         schema: Arc::new(schema),
@@ -175,10 +175,13 @@ fn as_planned(union: &Union) -> Result<Option<Union>> {
 /// The metadata of a column in the physical plan of a UNION, as in `union_schema` of DataFusion's `UnionExec`.
 fn said(union: &Union, column: usize) -> HashMap<String, String> {
     let inputs = union.inputs.iter();
-    let fields = inputs.filter_map(|input| input.schema().fields().get(column));
-    let fields = fields.collect::<Vec<_>>();
-    let first = fields.iter().position(|field| field.is_nullable());
-    let first = first.unwrap_or_default();
+    let fields = inputs
+        .filter_map(|input| input.schema().fields().get(column))
+        .collect::<Vec<_>>();
+    let first = fields
+        .iter()
+        .position(|field| field.is_nullable())
+        .unwrap_or_default();
     let mut said = HashMap::new();
     let others = fields.iter().enumerate().filter(|(i, _)| *i != first);
     for field in fields.get(first).into_iter().chain(others.map(|(_, f)| f)) {

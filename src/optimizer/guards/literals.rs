@@ -177,14 +177,14 @@ impl NodeRewriter<'_> {
                 low,
                 high,
             }) => {
-                let (from, to) = if negated {
+                let (from, to) = if *negated {
                     (Operator::Lt, Operator::Gt)
                 } else {
                     (Operator::GtEq, Operator::LtEq)
                 };
                 let from = self.comparison(expr, from, low)?;
                 let to = self.comparison(expr, to, high)?;
-                (!expr.is_volatile()).then(|| if negated { from.or(to) } else { from.and(to) })
+                (!expr.is_volatile()).then(|| if *negated { from.or(to) } else { from.and(to) })
             }
             Expr::InList(list) => self.list(list),
             Expr::Cast(cast) => self.beyond(cast),

@@ -96,8 +96,12 @@ fn claims_false_key(plan: &dyn ExecutionPlan) -> bool {
         let exprs = node.expr().iter().map(|e| Arc::clone(&e.expr));
         (exprs.collect(), None)
     } else if let Some(node) = plan.downcast_ref::<AggregateExec>() {
-        let groups = node.group_expr().expr().iter().map(|(e, _)| Arc::clone(e));
-        let groups = groups.collect::<Vec<_>>();
+        let groups = node
+            .group_expr()
+            .expr()
+            .iter()
+            .map(|(e, _)| Arc::clone(e))
+            .collect::<Vec<_>>();
         let count = groups.len();
         (groups, Some(count))
     } else {
@@ -118,11 +122,13 @@ fn claims_false_key(plan: &dyn ExecutionPlan) -> bool {
 
 /// Whether the columns `key` of an output are unique because some of the input's are, given the sources of each.
 fn follows(key: &[usize], sources: &[Arc<dyn PhysicalExpr>], proven: &Constraints) -> bool {
-    let shown = key.iter().filter_map(|column| {
-        let source = sources.get(*column)?.downcast_ref::<Column>()?;
-        Some(source.index())
-    });
-    let shown = shown.collect::<Vec<_>>();
+    let shown = key
+        .iter()
+        .filter_map(|column| {
+            let source = sources.get(*column)?.downcast_ref::<Column>()?;
+            Some(source.index())
+        })
+        .collect::<Vec<_>>();
     let among = |key: &Constraint| columns(key).iter().all(|column| shown.contains(column));
     proven.iter().any(among)
 }

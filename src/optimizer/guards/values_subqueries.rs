@@ -91,8 +91,9 @@ fn union_of_rows(values: Values) -> Result<LogicalPlan> {
             continue;
         }
         parts.extend(plain_rows(&mut plain));
-        let columns = row.into_iter().zip(schema.iter());
-        let columns = columns
+        let columns = row
+            .into_iter()
+            .zip(schema.iter())
             .map(|(value, (table, field))| value.alias_qualified(table.cloned(), field.name()));
         let one_row = LogicalPlan::EmptyRelation(EmptyRelation {
             produce_one_row: true,

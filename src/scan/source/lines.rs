@@ -97,22 +97,30 @@ impl TileDbSource {
     fn orders(&self, lines: &mut Vec<(&'static str, String)>) {
         let spec = &self.plan().spec;
         if let Some(order) = self.arrangement.unit_order() {
-            let wanted = order.wanted().iter().map(|wanted| {
-                let name = spec.table.schema.field(wanted.column).name();
-                let direction = if wanted.descending { "DESC" } else { "ASC" };
-                format!("{name} {direction}")
-            });
-            let wanted = wanted.collect::<Vec<_>>().join(", ");
+            let wanted = order
+                .wanted()
+                .iter()
+                .map(|wanted| {
+                    let name = spec.table.schema.field(wanted.column).name();
+                    let direction = if wanted.descending { "DESC" } else { "ASC" };
+                    format!("{name} {direction}")
+                })
+                .collect::<Vec<_>>()
+                .join(", ");
             lines.push(("best_first", format!("[{wanted}]")));
         }
         if let Some(order) = self.arrangement.row_order() {
-            let terms = order.terms().iter().map(|term| {
-                let field = spec.table.schema.field(term.column);
-                let options = term.options.to_string();
-                let direction = options.split(' ').next().filter(|_| !field.is_nullable());
-                format!("{} {}", field.name(), direction.unwrap_or(&options))
-            });
-            let terms = terms.collect::<Vec<_>>().join(", ");
+            let terms = order
+                .terms()
+                .iter()
+                .map(|term| {
+                    let field = spec.table.schema.field(term.column);
+                    let options = term.options.to_string();
+                    let direction = options.split(' ').next().filter(|_| !field.is_nullable());
+                    format!("{} {}", field.name(), direction.unwrap_or(&options))
+                })
+                .collect::<Vec<_>>()
+                .join(", ");
             lines.push(("ordered_by", format!("[{terms}]")));
         }
     }

@@ -241,8 +241,10 @@ impl RangePartitions {
     /// The declared partitioning, if the leading dimension is `column` of the output.
     pub(super) fn partitioning(&self, column: Column) -> Option<Partitioning> {
         let ordering = LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(column) as _)])?;
-        let points = self.values.iter();
-        let points = points.map(|value| SplitPoint::new(vec![value.clone()]));
+        let points = self
+            .values
+            .iter()
+            .map(|value| SplitPoint::new(vec![value.clone()]));
         let ranges = RangePartitioning::try_new(ordering, points.collect());
         Some(Partitioning::Range(ranges.ok()?))
     }

@@ -105,11 +105,12 @@ impl TileDbSource {
     pub(super) fn orderings(&self) -> EquivalenceProperties {
         let schema = Arc::clone(&self.planned.schema);
         let order = self.arrangement.row_order().into_iter();
-        let terms = order.flat_map(|order| order.terms());
-        let terms = terms.map(|term| PhysicalSortExpr {
-            expr: Arc::new(Column::new(schema.field(term.shown).name(), term.shown)),
-            options: term.options,
-        });
+        let terms = order
+            .flat_map(|order| order.terms())
+            .map(|term| PhysicalSortExpr {
+                expr: Arc::new(Column::new(schema.field(term.shown).name(), term.shown)),
+                options: term.options,
+            });
         let orders = LexOrdering::new(terms);
         EquivalenceProperties::new_with_orderings(schema, orders)
     }

@@ -64,8 +64,10 @@ impl TileDbSource {
 
     /// The rows of one partition, of the scan as it is planned or as it is planned again.
     pub(super) fn open_renewable(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        let siblings = args.sibling_state.clone();
-        let siblings = siblings.and_then(|state| state.downcast::<Siblings>().ok());
+        let siblings = args
+            .sibling_state
+            .clone()
+            .and_then(|state| state.downcast::<Siblings>().ok());
         let pool = siblings.as_ref().and_then(|siblings| siblings.units(0));
         let planned = self.open_planned(&args, pool, &[])?;
         let Some(siblings) = siblings.filter(|_| self.renewal != Renewal::Never) else {
@@ -96,8 +98,10 @@ impl TileDbSource {
 
     /// The scan planned again, in the mode and with the partitions that it has.
     async fn renewed(&self, runtime: &RuntimeEnv) -> Option<Renewed> {
-        let planned = self.renewal.plan(&self.query, &self.planned, runtime);
-        let planned = planned.await?;
+        let planned = self
+            .renewal
+            .plan(&self.query, &self.planned, runtime)
+            .await?;
         // The rows of more partitions than there are would be missing.
         let partitions = self.arrangement.partition_count();
         let mode = match self.mode().clone() {

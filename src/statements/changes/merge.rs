@@ -56,18 +56,27 @@ pub(super) fn merged(
         values.map(|(index, field)| value(changed, &merge.clauses, index, field, pairs.schema()));
     let values = values.collect::<Result<Vec<_>>>()?;
     if stays_in_place(changed, &merge.clauses) {
-        let named = values.into_iter().zip(schema.fields());
-        let named = named.map(|(value, field)| value.alias(field.name()));
+        let named = values
+            .into_iter()
+            .zip(schema.fields())
+            .map(|(value, field)| value.alias(field.name()));
         let rows = pairs.project(named.collect::<Vec<_>>())?.build()?;
         return Ok((rows, Meaning::Update(ChangeStatement::Merge)));
     }
-    let old = schema.fields().iter().zip(&names.old);
-    let old = old.map(|(field, name)| of_array(changed, field.name()).alias(name));
-    let new = values.into_iter().zip(&names.new);
-    let new = new.map(|(value, name)| value.alias(name));
-    let deletes = (0_i64..).zip(&merge.clauses);
-    let deletes = deletes.filter(|(_, clause)| clause.action == MergeIntoAction::Delete);
-    let deletes = deletes.map(|(number, _)| lit(number)).collect::<Vec<_>>();
+    let old = schema
+        .fields()
+        .iter()
+        .zip(&names.old)
+        .map(|(field, name)| of_array(changed, field.name()).alias(name));
+    let new = values
+        .into_iter()
+        .zip(&names.new)
+        .map(|(value, name)| value.alias(name));
+    let deletes = (0_i64..)
+        .zip(&merge.clauses)
+        .filter(|(_, clause)| clause.action == MergeIntoAction::Delete)
+        .map(|(number, _)| lit(number))
+        .collect::<Vec<_>>();
     let stays = column(CLAUSE).in_list(deletes, true).alias(&names.stays);
     let columns = old.chain(new).chain([stays]).collect::<Vec<_>>();
     let rows = pairs.project(columns)?.build()?;
@@ -101,8 +110,12 @@ fn value(
     pairs: &DFSchema,
 ) -> Result<Expr> {
     let schema = changed.source.schema();
-    let dimensions = schema.fields().iter().take(changed.dimensions());
-    let dimensions = dimensions.map(|field| field.name()).collect::<Vec<_>>();
+    let dimensions = schema
+        .fields()
+        .iter()
+        .take(changed.dimensions())
+        .map(|field| field.name())
+        .collect::<Vec<_>>();
     let mut values = Vec::new();
     for (number, clause) in (0_i64..).zip(clauses) {
         let (given, coordinates): (_, Vec<_>) = match &clause.action {
@@ -168,8 +181,13 @@ fn pairs(changed: &Changed<'_>, source: &LogicalPlan, merge: &MergeIntoOp) -> Re
     };
     let array = LogicalPlanBuilder::scan(name, array, None)?.build()?;
     let marked = |plan: &LogicalPlan, mark: &str| {
-        let columns = plan.schema().columns().into_iter().map(Expr::Column);
-        let columns = columns.chain([lit(true).alias(mark)]).collect::<Vec<_>>();
+        let columns = plan
+            .schema()
+            .columns()
+            .into_iter()
+            .map(Expr::Column)
+            .chain([lit(true).alias(mark)])
+            .collect::<Vec<_>>();
         LogicalPlanBuilder::from(plan.clone())
             .project(columns)?
             .build()
@@ -252,8 +270,12 @@ fn inserted(changed: &Changed<'_>, columns: &[String], values: &[Expr], name: &s
 /// Fails if a clause sets a column that the array does not store.
 fn check_assigned(changed: &Changed<'_>, clauses: &[MergeIntoClause]) -> Result<()> {
     let schema = changed.source.schema();
-    let others = schema.fields().iter().skip(changed.stored_columns());
-    let others = others.map(|field| field.name()).collect::<Vec<_>>();
+    let others = schema
+        .fields()
+        .iter()
+        .skip(changed.stored_columns())
+        .map(|field| field.name())
+        .collect::<Vec<_>>();
     for clause in clauses {
         let set: Vec<&String> = match &clause.action {
             MergeIntoAction::Delete => Vec::new(),

@@ -114,8 +114,9 @@ impl Changed<'_> {
     fn required(&self, index: usize, value: Expr, coordinates: Vec<Expr>) -> Expr {
         let schema = self.source.schema();
         let array = self.array.array_schema();
-        let attribute = index.checked_sub(self.dimensions());
-        let attribute = attribute.and_then(|index| array.attributes.get(index));
+        let attribute = index
+            .checked_sub(self.dimensions())
+            .and_then(|index| array.attributes.get(index));
         let field = schema.fields().get(index);
         let Some((attribute, field)) = attribute.zip(field) else {
             return value;
@@ -256,8 +257,11 @@ fn with_taken(
             .collect::<Vec<_>>(),
     )?;
     let at = |name: &String| Expr::Column(Column::new_unqualified(name));
-    let same = names.new.iter().zip(coordinates);
-    let same = same.map(|(new, coordinate)| at(new).eq(coordinate));
+    let same = names
+        .new
+        .iter()
+        .zip(coordinates)
+        .map(|(new, coordinate)| at(new).eq(coordinate));
     let columns = names.without_taken().chain([&names.taken]).map(at);
     LogicalPlanBuilder::from(rows)
         .join_on(array.build()?, JoinType::Left, same)?

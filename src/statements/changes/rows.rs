@@ -111,8 +111,9 @@ pub(super) fn deleted(changed: &Changed<'_>, selected: &LogicalPlan) -> Result<L
     let columns = selected.schema().columns();
     let dimensions = columns.into_iter().take(changed.dimensions());
     let names = ColumnNames::of(changed);
-    let old = dimensions.zip(&names.old);
-    let old = old.map(|(column, name)| Expr::Column(column).alias(name));
+    let old = dimensions
+        .zip(&names.old)
+        .map(|(column, name)| Expr::Column(column).alias(name));
     LogicalPlanBuilder::from(selected.clone())
         .project(old.collect::<Vec<_>>())?
         .build()
@@ -129,8 +130,12 @@ pub(super) fn updated(
     let schema = changed.source.schema();
     // The updated table comes first.
     let columns = input.schema().columns();
-    let coordinates = columns.iter().take(changed.dimensions());
-    let coordinates = coordinates.cloned().map(Expr::Column).collect::<Vec<_>>();
+    let coordinates = columns
+        .iter()
+        .take(changed.dimensions())
+        .cloned()
+        .map(Expr::Column)
+        .collect::<Vec<_>>();
     let (mut new, mut moves) = (Vec::new(), false);
     for (index, (value, field)) in expr.iter().zip(schema.fields()).enumerate() {
         let kept = is_column(value, columns.get(index));
@@ -165,10 +170,14 @@ pub(super) fn updated(
         ));
     }
     let names = ColumnNames::of(changed);
-    let old = coordinates.into_iter().zip(&names.old);
-    let old = old.map(|(coordinate, name)| coordinate.alias(name));
-    let new = new.into_iter().zip(&names.new);
-    let new = new.map(|(value, name)| value.unalias().alias(name));
+    let old = coordinates
+        .into_iter()
+        .zip(&names.old)
+        .map(|(coordinate, name)| coordinate.alias(name));
+    let new = new
+        .into_iter()
+        .zip(&names.new)
+        .map(|(value, name)| value.unalias().alias(name));
     let columns = old.chain(new).chain([lit(true).alias(&names.stays)]);
     let rows = rows.project(columns.collect::<Vec<_>>())?.build()?;
     Ok((

@@ -135,9 +135,12 @@ impl TableProvider for ChangeTarget {
             Meaning::Delete => ChangeStatement::Delete,
             Meaning::Update(statement) | Meaning::Change(statement) => statement,
         };
-        let to = array.destination(&statement.to_string()).await;
-        let to = to.map_err(to_datafusion_error)?.again(again);
-        let to = to.read_by(self.statement.clone());
+        let to = array
+            .destination(&statement.to_string())
+            .await
+            .map_err(to_datafusion_error)?
+            .again(again)
+            .read_by(self.statement.clone());
         match self.meaning {
             Meaning::Insert | Meaning::Truncate => insert_plan(&to, input),
             Meaning::Delete => delete_plan(&to, input),

@@ -45,8 +45,9 @@ impl WithStoredFloats {
         let both = shown(array.last_seen(), &options)?;
         let labels = Labels::of_table(&both, options.empty_cells)?;
         let count = table.schema().fields().len();
-        let stored = (0..count).filter_map(|column| both.stored_column_of(column));
-        let stored = stored.collect::<Vec<_>>();
+        let stored = (0..count)
+            .filter_map(|column| both.stored_column_of(column))
+            .collect::<Vec<_>>();
         // Labels are the last columns.
         let first = stored.first().copied().unwrap_or(count);
         let columns = (0..count).map(|column| {

@@ -95,8 +95,11 @@ fn writes_array(statement: &DmlStatement) -> bool {
 /// The rows with the stored bits of all floats that nothing computes; `None` if nothing changes.
 fn with_stored_bits(rows: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     let schema = rows.schema();
-    let floats = schema.fields().iter().enumerate();
-    let floats = floats.filter(|(_, field)| has_floats(field.data_type()));
+    let floats = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .filter(|(_, field)| has_floats(field.data_type()));
     let wanted = floats.map(|(i, _)| i).collect::<Vec<_>>();
     if wanted.is_empty() {
         return Ok(None);
@@ -178,11 +181,14 @@ impl PlanWidener {
         };
         let table = alias.alias.clone();
         let plan = SubqueryAlias::try_new(Arc::new(below.plan), table.clone())?;
-        let stored = below.stored.into_iter().map(|(index, column)| {
-            let column = Column::new(Some(table.clone()), column.name);
-            (index, column)
-        });
-        let stored = stored.collect::<BTreeMap<_, _>>();
+        let stored = below
+            .stored
+            .into_iter()
+            .map(|(index, column)| {
+                let column = Column::new(Some(table.clone()), column.name);
+                (index, column)
+            })
+            .collect::<BTreeMap<_, _>>();
         // If two columns share a name, an alias renames one of them.
         let own = alias.schema.iter().zip(plan.schema.iter());
         let kept = own.fold(true, |kept, (a, b)| kept && a.1.name() == b.1.name());
@@ -205,9 +211,10 @@ impl PlanWidener {
                 columns_of_values(expr, schema, &mut values)?;
             }
         }
-        let below = values.iter();
-        let below = below.filter_map(|column| schema.maybe_index_of_column(column));
-        let mut below = below.collect::<Vec<_>>();
+        let mut below = values
+            .iter()
+            .filter_map(|column| schema.maybe_index_of_column(column))
+            .collect::<Vec<_>>();
         below.sort_unstable();
         below.dedup();
         let Some(below) = self.carried(&projection.input, &below)? else {
@@ -298,8 +305,10 @@ fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<WidenedPlan>> {
         None => (0..both.columns.len()).collect(),
     };
     let at = |index: &usize| both.columns.get(*index).copied();
-    let columns = projection.iter().filter_map(|column| Some(at(column)?.0));
-    let mut columns = columns.collect::<Vec<_>>();
+    let mut columns = projection
+        .iter()
+        .filter_map(|column| Some(at(column)?.0))
+        .collect::<Vec<_>>();
     let mut stored = BTreeMap::new();
     for index in wanted {
         let bits = projection.get(*index).and_then(at);

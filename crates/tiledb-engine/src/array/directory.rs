@@ -224,16 +224,20 @@ impl ArrayDirectory {
 
     /// The latest time in any name; `None` if a name has no time.
     fn find_latest(&self) -> Option<u64> {
-        let commits = self.commits.iter();
-        let commits = commits.filter(|file| CommitKind::of(&file.info.name).is_some());
+        let commits = self
+            .commits
+            .iter()
+            .filter(|file| CommitKind::of(&file.info.name).is_some());
         let files = self.schemas.iter().chain(commits);
         let names = files.map(|file| file.info.name.as_str());
         let ends = names.filter(|name| *name != OLD_SCHEMA_NAME).map(|name| {
             let name = TimestampedName::parse(commit::path_name(name)).ok()?;
             Some(name.t1.max(name.t2))
         });
-        let old = self.old_fragments.iter();
-        let old = old.map(|name| Some(name.t1.max(name.t2)));
+        let old = self
+            .old_fragments
+            .iter()
+            .map(|name| Some(name.t1.max(name.t2)));
         let mut ends = ends.chain(old);
         ends.try_fold(0, |latest, end| Some(end?.max(latest)))
     }

@@ -46,7 +46,7 @@ pub async fn arrays_in(storage: &Storage) -> Result<Vec<String>> {
     let mut names = root.folders.clone();
     names.retain(|name| !name.starts_with(['_', '.']));
     names.truncate(MOST_FOLDERS);
-    let names = stream::iter(names)
+    let names: Vec<_> = stream::iter(names)
         .map(|name| {
             let folder = storage.at(storage.location().join(&name));
             async move {
@@ -59,8 +59,9 @@ pub async fn arrays_in(storage: &Storage) -> Result<Vec<String>> {
                 }
             }
         })
-        .buffered(AT_A_TIME);
-    let names: Vec<_> = names.try_collect().await?;
+        .buffered(AT_A_TIME)
+        .try_collect()
+        .await?;
     Ok(names.into_iter().flatten().collect())
 }
 

@@ -424,8 +424,10 @@ mod tests {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let with_members = |count: usize| {
             let uris = (0..count).map(|n| format!("{n:05}/a")).collect::<Vec<_>>();
-            let entries = uris.iter().map(|uri| Entry(2, true, uri, None, None));
-            let entries = entries.collect::<Vec<_>>();
+            let entries = uris
+                .iter()
+                .map(|uri| Entry(2, true, uri, None, None))
+                .collect::<Vec<_>>();
             let file = file(1, "");
             let storage = runtime.block_on(group(&[(&file, details(1, &entries))]));
             (storage, count)
@@ -468,8 +470,10 @@ mod tests {
             ("__group/__notes".into(), good.clone(), "not a timestamped"),
         ] {
             let storage = group(&[(&name, bytes)]).await;
-            let error = Group::open(&storage, OpenWindow::default()).await;
-            let error = error.unwrap_err().to_string();
+            let error = Group::open(&storage, OpenWindow::default())
+                .await
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(words), "{error}");
             assert!(error.contains(&format!("file {name}")), "{error}");
             assert!(error.contains("group mem://s/data/g"), "{error}");

@@ -80,8 +80,9 @@ impl Inspection {
     /// The committed fragments that the window shows, oldest first, before anything of them is read.
     pub async fn committed(&self) -> Result<Vec<CommittedFragment>> {
         let sparse = !self.schema.is_dense();
-        let committed = self.directory.commits(&self.storage, &self.window, sparse);
-        let committed = committed
+        let committed = self
+            .directory
+            .commits(&self.storage, &self.window, sparse)
             .await
             .map_err(|e| e.with("array", self.storage.uri()))?;
         Ok(committed.fragments)
@@ -130,8 +131,13 @@ impl Inspection {
     pub async fn fragments(&self) -> Result<Vec<InspectedFragment>> {
         let sparse = !self.schema.is_dense();
         let (storage, directory) = (&self.storage, &self.directory);
-        let visible = directory.commits(storage, &self.window, sparse).await?;
-        let visible: HashSet<String> = visible.fragments.into_iter().map(|f| f.name.name).collect();
+        let visible: HashSet<String> = directory
+            .commits(storage, &self.window, sparse)
+            .await?
+            .fragments
+            .into_iter()
+            .map(|f| f.name.name)
+            .collect();
         let always = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX)))?;
         let mut committed: BTreeMap<_, _> = directory
             .commits(storage, &always, sparse)

@@ -262,8 +262,11 @@ impl Snapshot {
         let only = self.restricted(&wanted, &seen.deletes);
         let deleting: HashSet<&str> = only.deletes.names().collect();
         let here = only.names();
-        let gone = seen.fragments.iter().find(|f| !here.contains(f.as_str()));
-        let gone = gone.or_else(|| seen.deletes.iter().find(|d| !deleting.contains(d.as_str())));
+        let gone = seen
+            .fragments
+            .iter()
+            .find(|f| !here.contains(f.as_str()))
+            .or_else(|| seen.deletes.iter().find(|d| !deleting.contains(d.as_str())));
         match gone {
             None => Ok(only),
             Some(gone) => Err(Error::conflict(format!(
@@ -324,8 +327,10 @@ impl Snapshot {
             let spans = new.name.t1 <= old.name.t1 && old.name.t2 <= new.name.t2;
             spans && (new.visibility == Visibility::Whole || new.footer.has_timestamps)
         };
-        let new = now.fragments.iter();
-        let new = new.filter(|f| !known.contains(f.name.name.as_str()));
+        let new = now
+            .fragments
+            .iter()
+            .filter(|f| !known.contains(f.name.name.as_str()));
         let mut substitutes = new.collect::<Vec<_>>();
         substitutes.retain(|new| gone.iter().any(|old| stands_for(new, old)));
         let is_replaced =
@@ -399,17 +404,25 @@ impl Snapshot {
     /// The array cannot be listed, or the metadata of such a fragment cannot be read.
     pub async fn staged(&self, known: &HashSet<&str>) -> Result<Vec<Fragment>> {
         let listing = self.storage.list(FRAGMENTS_FOLDER).await?;
-        let here = self.fragments.iter();
-        let here = here.map(|fragment| fragment.name.name.as_str());
-        let files = self.directory.commit_files();
-        let files = files.map(|(path, _)| path).collect::<Vec<_>>();
+        let here = self
+            .fragments
+            .iter()
+            .map(|fragment| fragment.name.name.as_str());
+        let files = self
+            .directory
+            .commit_files()
+            .map(|(path, _)| path)
+            .collect::<Vec<_>>();
         let committed = files
             .iter()
             .filter_map(|path| path.rsplit('/').next()?.strip_suffix(".wrt"));
         let here = here.chain(committed).collect::<HashSet<_>>();
-        let others = listing.folders.iter().map(String::as_str);
-        let others = others.filter(|name| !here.contains(name) && !known.contains(name));
-        let others = others.filter_map(|name| TimestampedName::parse(name).ok());
+        let others = listing
+            .folders
+            .iter()
+            .map(String::as_str)
+            .filter(|name| !here.contains(name) && !known.contains(name))
+            .filter_map(|name| TimestampedName::parse(name).ok());
         // The fragment of a consolidation spans the times of several.
         let mut others = others.filter(|name| name.t1 == name.t2).collect::<Vec<_>>();
         if others.is_empty() {
@@ -421,9 +434,11 @@ impl Snapshot {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             commits => commits?,
         };
-        let committed = commits.iter().filter(|commit| commit.is_committed());
-        let committed = committed.map(|commit| commit.name.name.as_str());
-        let committed = committed.collect::<HashSet<_>>();
+        let committed = commits
+            .iter()
+            .filter(|commit| commit.is_committed())
+            .map(|commit| commit.name.name.as_str())
+            .collect::<HashSet<_>>();
         others.retain(|name| !committed.contains(name.name.as_str()));
         let mut staged = Vec::new();
         for name in others {

@@ -65,14 +65,19 @@ impl ArrayTable {
     #[must_use]
     pub fn with_nullable_attributes(self) -> Self {
         let dimensions = self.dimension_count();
-        let fields = self.schema.fields().iter().enumerate().map(|(i, field)| {
-            if i < dimensions {
-                Arc::clone(field)
-            } else {
-                Arc::new(Field::clone(field).with_nullable(true))
-            }
-        });
-        let fields = fields.collect::<Vec<_>>();
+        let fields = self
+            .schema
+            .fields()
+            .iter()
+            .enumerate()
+            .map(|(i, field)| {
+                if i < dimensions {
+                    Arc::clone(field)
+                } else {
+                    Arc::new(Field::clone(field).with_nullable(true))
+                }
+            })
+            .collect::<Vec<_>>();
         let schema = Arc::new(Schema::new_with_metadata(
             fields,
             self.schema.metadata().clone(),
@@ -191,8 +196,12 @@ pub fn supply(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<
     let Some(number) = column.checked_sub(table.dimension_count()) else {
         return Ok(Supply::Field(FragmentField::Dimension(column)));
     };
-    let wanted = table.snapshot.schema.attributes.get(number);
-    let wanted = wanted.ok_or_else(missing)?;
+    let wanted = table
+        .snapshot
+        .schema
+        .attributes
+        .get(number)
+        .ok_or_else(missing)?;
     ty.check_readable()?;
     let own = &fragment.schema.attributes;
     // In the fragment's schema, the attribute has the number that it has in the table's, or one soon after it where attributes

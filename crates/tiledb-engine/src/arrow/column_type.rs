@@ -333,8 +333,11 @@ impl ColumnType {
     /// variable-sized data.
     pub fn decoded_bytes(&self, cells: usize, var_bytes: usize) -> usize {
         const VIEW_AND_OFFSET_BYTES: usize = 24;
-        let stored = self.cell_bytes().unwrap_or(0).saturating_mul(cells);
-        let stored = stored.saturating_add(var_bytes);
+        let stored = self
+            .cell_bytes()
+            .unwrap_or(0)
+            .saturating_mul(cells)
+            .saturating_add(var_bytes);
         let validity = cells.saturating_add(cells / 8);
         let gathered = self.enumeration.is_some() && !self.is_dictionary();
         let extra = match (self.element, self.shape) {

@@ -194,8 +194,10 @@ mod tests {
                         .map(|i| (f64::from(i) - 1000.5).to_bits())
                         .collect();
                     values[at] = odd;
-                    let wanted = values.iter().map(|bits| expected(form, *bits));
-                    let wanted = wanted.collect::<Vec<_>>();
+                    let wanted = values
+                        .iter()
+                        .map(|bits| expected(form, *bits))
+                        .collect::<Vec<_>>();
                     assert_eq!(shown(form, &values), wanted, "{form:?} {odd:x} at {at}");
                 }
             }

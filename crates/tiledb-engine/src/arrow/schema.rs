@@ -114,8 +114,9 @@ pub fn label_field(
     };
     let names = column_names(schema)?;
     let mut dimensions = names.into_iter().take(schema.dimensions.len());
-    let labelled = usize::try_from(label.dimension).ok();
-    let labelled = labelled.and_then(|dimension| dimensions.nth(dimension));
+    let labelled = usize::try_from(label.dimension)
+        .ok()
+        .and_then(|dimension| dimensions.nth(dimension));
     let mut field = field(label.name.clone(), &ty, LABEL_ROLE);
     if let Some(labelled) = labelled {
         let metadata = field.metadata_mut();

@@ -175,8 +175,10 @@ impl ColumnType {
 
     /// The error of the first faulty cell among some cells, with its index in the tile.
     fn first_fault(&self, strings: &Strings, cells: &[u32]) -> Option<Error> {
-        let valid = cells.iter().map(|cell| *cell as usize);
-        let mut valid = valid.filter(|cell| strings.is_valid(*cell));
+        let mut valid = cells
+            .iter()
+            .map(|cell| *cell as usize)
+            .filter(|cell| strings.is_valid(*cell));
         valid.find_map(|cell| {
             let bytes = strings.cell(cell);
             let mut offsets = vec![0; cell + 1];
@@ -189,8 +191,11 @@ impl ColumnType {
 
     /// Each distinct string; `None` if they are not all text.
     pub fn each_string(&self, strings: &EncodedStrings) -> Result<Option<ArrayRef>> {
-        let offsets = strings.offsets().iter().map(|o| Ok(i64::try_from(*o)?));
-        let offsets = offsets.collect::<Result<Vec<_>>>()?;
+        let offsets = strings
+            .offsets()
+            .iter()
+            .map(|o| Ok(i64::try_from(*o)?))
+            .collect::<Result<Vec<_>>>()?;
         let data = TileBuffer::copy_of(strings.data())?;
         let each = self.byte_cells(OffsetBuffer::new(offsets.into()), data, None);
         Ok(each.ok().filter(|each| each.len() == strings.strings()))

@@ -81,8 +81,8 @@ pub(super) fn encode(key: &EncryptionKey, chunk: Filtered<'_>) -> Result<Filtere
         let nonce_of_part = GenericArray::from_slice(&nonce);
         let tag = key
             .cipher
-            .encrypt_in_place_detached(nonce_of_part, &[], &mut part);
-        let tag = tag.map_err(|_| Error::encryption("a chunk is too large to be encrypted"))?;
+            .encrypt_in_place_detached(nonce_of_part, &[], &mut part)
+            .map_err(|_| Error::encryption("a chunk is too large to be encrypted"))?;
         own.count_u32(part.len(), "plain bytes of an encrypted part")?;
         own.count_u32(part.len(), "cipher bytes of an encrypted part")?;
         own.bytes(&nonce);

@@ -97,15 +97,18 @@ impl Bounds {
     pub(super) fn working_bytes(&self, first: usize, in_place: bool) -> usize {
         let read = self.before.get(first..self.stages).unwrap_or_default();
         let inputs = read.iter().skip(1).copied().chain([Size::default()]);
-        let taken = read.iter().zip(inputs).enumerate();
-        let taken = taken.map(|(number, (output, input))| {
-            let data = match number {
-                0 if in_place => 0,
-                _ => output.data,
-            };
-            let output = data.saturating_add(output.metadata);
-            output.saturating_add(input.data.saturating_add(input.metadata))
-        });
+        let taken = read
+            .iter()
+            .zip(inputs)
+            .enumerate()
+            .map(|(number, (output, input))| {
+                let data = match number {
+                    0 if in_place => 0,
+                    _ => output.data,
+                };
+                let output = data.saturating_add(output.metadata);
+                output.saturating_add(input.data.saturating_add(input.metadata))
+            });
         taken.max().unwrap_or(0)
     }
 }
@@ -176,7 +179,6 @@ impl Size {
 
 /// So many bytes times a fraction, and a header.
 fn times(bytes: usize, numerator: usize, denominator: usize) -> usize {
-    let bytes = bytes.saturating_mul(numerator);
-    let bytes = bytes.div_ceil(denominator.max(1));
+    let bytes = bytes.saturating_mul(numerator).div_ceil(denominator.max(1));
     bytes.saturating_add(OVERHEAD_BYTES)
 }

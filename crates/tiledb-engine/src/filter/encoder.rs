@@ -167,12 +167,13 @@ impl TileEncoder {
         ends: impl Iterator<Item = usize> + Clone,
     ) -> Result<Vec<u8>> {
         let mut start = 0;
-        let chunks = ends.filter_map(|end| {
-            let chunk = tile.get(start..end).filter(|chunk| !chunk.is_empty());
-            start = end;
-            chunk
-        });
-        let chunks = chunks.collect::<Vec<_>>();
+        let chunks = ends
+            .filter_map(|end| {
+                let chunk = tile.get(start..end).filter(|chunk| !chunk.is_empty());
+                start = end;
+                chunk
+            })
+            .collect::<Vec<_>>();
         let mut out = Encoder::new();
         out.count_u64(chunks.len());
         let begun = out.size();

@@ -179,12 +179,14 @@ impl Pipeline {
         }
         let chunks = Chunks::new(filtered)?.collect::<Result<Vec<_>>>()?;
         let mut end = 0_usize;
-        let ranges = chunks.iter().map(|chunk| {
-            let start = end;
-            end = end.saturating_add(chunk.original_bytes);
-            start..end
-        });
-        let ranges = ranges.collect::<Vec<_>>();
+        let ranges = chunks
+            .iter()
+            .map(|chunk| {
+                let start = end;
+                end = end.saturating_add(chunk.original_bytes);
+                start..end
+            })
+            .collect::<Vec<_>>();
         if end != out.len() {
             return Err(Error::corrupt(format!(
                 "the chunks of the tile have {end} bytes where {} are expected",

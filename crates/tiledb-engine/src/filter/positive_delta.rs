@@ -65,8 +65,11 @@ pub(super) fn encode<W: Word, const SIGNED: bool>(
     metadata.count_u32(windows.len(), "number of windows")?;
     for window in windows {
         let (values, incomplete) = W::split(window);
-        let first = values.first().filter(|_| incomplete.is_empty());
-        let first = first.map(W::load).unwrap_or_default();
+        let first = values
+            .first()
+            .filter(|_| incomplete.is_empty())
+            .map(W::load)
+            .unwrap_or_default();
         metadata.bytes(W::as_slice(&first.store()));
         metadata.count_u32(window.len(), "window size")?;
         if !incomplete.is_empty() {

@@ -226,8 +226,10 @@ impl FilterList {
 
     /// The filters, each with its writer's settings.
     pub fn stages(&self) -> impl Iterator<Item = (&Filter, &Setting)> {
-        let settings = self.settings.iter();
-        let settings = settings.chain(std::iter::repeat(&Setting::None));
+        let settings = self
+            .settings
+            .iter()
+            .chain(std::iter::repeat(&Setting::None));
         self.filters.iter().zip(settings)
     }
 

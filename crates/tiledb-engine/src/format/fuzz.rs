@@ -65,8 +65,12 @@ pub(super) fn schemas() -> Vec<(String, Vec<u8>)> {
     let old = (1..=11).map(|v| format!("v{v}.sparse"));
     let mixed = (5..=11).map(|v| format!("v{v}.mixed"));
     let newer = (13..=21).map(|v| format!("v{v}"));
-    let names = SCHEMAS.iter().map(|name| (*name).to_owned());
-    let names = names.chain(old).chain(mixed).chain(newer);
+    let names = SCHEMAS
+        .iter()
+        .map(|name| (*name).to_owned())
+        .chain(old)
+        .chain(mixed)
+        .chain(newer);
     let named = names.map(|name| {
         let schema = bytes(&format!("{name}.schema"));
         (name, schema)

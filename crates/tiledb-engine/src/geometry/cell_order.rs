@@ -181,8 +181,11 @@ impl GlobalOrder {
                 out.push(hilbert.value(coordinates, &mut Vec::with_capacity(cell.len())));
             }
             None => {
-                let tiles = self.tilings.iter().zip(cell);
-                let tiles = tiles.map(|(tiling, key)| tiling.index(*key));
+                let tiles = self
+                    .tilings
+                    .iter()
+                    .zip(cell)
+                    .map(|(tiling, key)| tiling.index(*key));
                 extend_in(self.tile_order, tiles, out);
             }
         }

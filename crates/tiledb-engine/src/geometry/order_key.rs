@@ -79,26 +79,30 @@ impl OrderKeys {
             .iter()
             .map(domain_keys)
             .collect::<Result<Vec<_>>>()?;
-        let ranges = domains.iter().enumerate().map(|(dim, domain)| {
-            let (lo, hi) = (*domain)?;
-            let (least, most) = known.get(dim).copied().flatten().unwrap_or((lo, hi));
-            let (least, most) = (least.clamp(lo, hi), most.clamp(lo, hi));
-            Some((least, most.max(least)))
-        });
-        let ranges = ranges.collect::<Vec<_>>();
+        let ranges = domains
+            .iter()
+            .enumerate()
+            .map(|(dim, domain)| {
+                let (lo, hi) = (*domain)?;
+                let (least, most) = known.get(dim).copied().flatten().unwrap_or((lo, hi));
+                let (least, most) = (least.clamp(lo, hi), most.clamp(lo, hi));
+                Some((least, most.max(least)))
+            })
+            .collect::<Vec<_>>();
         let all = || 0..schema.dimensions.len();
         let mut parts = Vec::new();
         match order.hilbert() {
             Some(_) => parts.push((KeySource::Hilbert, NUMBER_BITS)),
             None => {
-                let tiles = all().map(|dimension| {
-                    let range = ranges.get(dimension).copied().flatten();
-                    let (lo, hi) = range.unwrap_or((0, 0));
-                    let [first, last] = [lo, hi].map(|key| order.tile_index(dimension, key));
-                    let source = KeySource::Tile { dimension, first };
-                    (source, bits_of(last.saturating_sub(first)))
-                });
-                let tiles = tiles.filter(|(_, bits)| *bits > 0);
+                let tiles = all()
+                    .map(|dimension| {
+                        let range = ranges.get(dimension).copied().flatten();
+                        let (lo, hi) = range.unwrap_or((0, 0));
+                        let [first, last] = [lo, hi].map(|key| order.tile_index(dimension, key));
+                        let source = KeySource::Tile { dimension, first };
+                        (source, bits_of(last.saturating_sub(first)))
+                    })
+                    .filter(|(_, bits)| *bits > 0);
                 extend_in(schema.tile_order, tiles, &mut parts);
             }
         }
@@ -207,8 +211,9 @@ impl OrderKeys {
         }
         let index = self.order.tile_index(dim, key);
         let known = last.take().filter(|last| last.index == index);
-        let known = known.map(|known| (known.least, known.most));
-        let known = known.or_else(|| self.order.keys_of_tile(dim, index));
+        let known = known
+            .map(|known| (known.least, known.most))
+            .or_else(|| self.order.keys_of_tile(dim, index));
         let (least, most) = known.unwrap_or((key, key));
         *last = Some(KnownTile {
             index,
@@ -363,8 +368,7 @@ mod tests {
             (-8..8_i32).prop_map(|v| f64::from(v) / 4.0)
         ];
         let text = prop::collection::vec(prop_oneof![Just(0), Just(b'a'), Just(0xFF)], 0..3);
-        let cell = (int, 0..50_u8, float, text);
-        let cell = cell.prop_map(|(int, byte, float, text)| Cell {
+        let cell = (int, 0..50_u8, float, text).prop_map(|(int, byte, float, text)| Cell {
             int: int.min(i64::MAX - 100),
             byte,
             float,
@@ -406,8 +410,7 @@ mod tests {
                     dimension(Datatype::StringAscii, None, None),
                 ];
                 let schema = schema(chosen.iter().map(|d| kinds[*d].clone()).collect(), orders.0, orders.1);
-                let cells = cells.into_iter().map(|cell| Cell { int: cell.int.clamp(int_domain.0, int_domain.1), ..cell });
-                let cells = cells.collect::<Vec<_>>();
+                let cells = cells.into_iter().map(|cell| Cell { int: cell.int.clamp(int_domain.0, int_domain.1), ..cell }).collect::<Vec<_>>();
                 let at = |dim: usize, cell: usize| {
                     let cell: &Cell = &cells[cell];
                     match chosen[dim] {
@@ -423,8 +426,7 @@ mod tests {
                         Coordinate::Bytes(_) => None,
                     });
                     keys.clone().min().zip(keys.max())
-                });
-                let known = known.collect::<Vec<_>>();
+                }).collect::<Vec<_>>();
                 let keys = if is_known {
     OrderKeys::within(&schema, &known).unwrap()
     } else {
@@ -437,21 +439,18 @@ mod tests {
                         Coordinate::Bytes(_) => None,
                     });
                     keys.collect::<Vec<_>>()
-                });
-                let axes = axes.collect::<Vec<_>>();
+                }).collect::<Vec<_>>();
                 let axis = |dim: usize| axes.get(dim).map(Vec::as_slice);
                 let numbers = keys.columns().iter().map(|column| match column {
                     KeyColumn::Numbers(parts) => keys.numbers(parts, cells.len(), axis, at),
                     KeyColumn::Strings(_) => Vec::new(),
-                });
-                let numbers = numbers.collect::<Vec<_>>();
+                }).collect::<Vec<_>>();
                 for a in 0..cells.len() {
                     for b in 0..cells.len() {
                         let by_keys = keys.columns().iter().zip(&numbers).map(|(column, numbers)| match column {
                             KeyColumn::Numbers(_) => numbers[a].cmp(&numbers[b]),
                             KeyColumn::Strings(dim) => at(*dim, a).compare(&at(*dim, b)),
-                        });
-                        let by_keys = by_keys.fold(Ordering::Equal, Ordering::then);
+                        }).fold(Ordering::Equal, Ordering::then);
                         prop_assert_eq!(by_keys, order.compare(|dim| (at(dim, a), at(dim, b))), "{} {}", a, b);
                     }
                 }

@@ -69,8 +69,8 @@ fn levels(ranks: Vec<u32>, pick: fn(u32, u32) -> u32) -> Vec<Vec<u32>> {
         let next = last
             .iter()
             .zip(last.iter().skip(width))
-            .map(|(a, b)| pick(*a, *b));
-        let next = next.collect::<Vec<_>>();
+            .map(|(a, b)| pick(*a, *b))
+            .collect::<Vec<_>>();
         if next.is_empty() {
             break;
         }

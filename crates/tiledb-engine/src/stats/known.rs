@@ -120,8 +120,9 @@ fn describe(
         }
         Supply::Field(field @ FragmentField::Attribute(number)) => {
             let attribute = fragment.schema.attributes.get(number);
-            let trust = attribute.map(|a| FieldTrust::of_attribute(fragment, a, ty));
-            let trust = trust.filter(FieldTrust::has_bounds);
+            let trust = attribute
+                .map(|a| FieldTrust::of_attribute(fragment, a, ty))
+                .filter(FieldTrust::has_bounds);
             Ok((trust.map(|trust| (field, trust)), Known::Nothing))
         }
         Supply::Field(_) => Ok((None, Known::Nothing)),

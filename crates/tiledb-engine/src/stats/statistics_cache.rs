@@ -156,8 +156,11 @@ impl StatisticsCache {
     }
 
     fn bounds(&self, column: usize, tiles: &[Candidate<'_>]) -> Result<CachedBounds> {
-        let ty = self.table.types.get(column);
-        let ty = ty.ok_or_else(|| Error::internal(format!("there is no column {column}")))?;
+        let ty = self
+            .table
+            .types
+            .get(column)
+            .ok_or_else(|| Error::internal(format!("there is no column {column}")))?;
         let mut bounds = if column < self.table.dimension_count() {
             self.of_dimension(column, ty, tiles)?
         } else {
@@ -274,8 +277,9 @@ impl StatisticsCache {
             }
             return Ok(bounds);
         }
-        let ends = ends.map(|e| e.map(|(min, max)| (min.to_vec(), max.to_vec())));
-        let ends = ends.collect::<Vec<_>>();
+        let ends = ends
+            .map(|e| e.map(|(min, max)| (min.to_vec(), max.to_vec())))
+            .collect::<Vec<_>>();
         if ty.nat_is_null() {
             for (nulls, ends) in bounds.nulls.iter_mut().zip(&ends) {
                 let nat = i64::MIN.to_le_bytes();

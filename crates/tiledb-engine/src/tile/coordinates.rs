@@ -257,8 +257,10 @@ impl MovedTile {
         if let Some(order) = self.order.get() {
             return Ok(order);
         }
-        let tiles = self.coordinates.iter();
-        let tiles = tiles.map(|ticket| fetched.tile(*ticket).map(|tile| tile.values));
+        let tiles = self
+            .coordinates
+            .iter()
+            .map(|ticket| fetched.tile(*ticket).map(|tile| tile.values));
         let coordinates = tiles.collect::<Result<Vec<_>>>()?;
         let order = bitsort.order(&coordinates, cells, duplicates)?;
         Ok(self.order.get_or_init(|| order))

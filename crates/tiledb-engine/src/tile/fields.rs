@@ -121,8 +121,9 @@ impl FragmentScan {
     pub fn with_deletes(mut self, table: &ArrayTable, deletes: FragmentDeletes) -> Result<Self> {
         let name = self.fragment.name.name.clone();
         for field in deletes.fields() {
-            let column = self.column_of(table, *field);
-            let column = column.context("fragment", || &name)?;
+            let column = self
+                .column_of(table, *field)
+                .context("fragment", || &name)?;
             self.delete_columns.push(column);
         }
         self.needs_timestamps |= deletes.needs_timestamps();

@@ -117,8 +117,8 @@ impl Selection {
         let runs = mask
             .set_slices()
             .take(most + 1)
-            .map(|(start, end)| start..end);
-        let runs = runs.collect::<Vec<_>>();
+            .map(|(start, end)| start..end)
+            .collect::<Vec<_>>();
         (runs.len() <= most).then_some(runs)
     }
 

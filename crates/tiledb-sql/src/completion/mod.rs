@@ -92,10 +92,12 @@ impl Completion {
             "\\x" | "\\timing" | "\\quiet" => of(&["off", "on"]),
             "\\object_store_profiling" => of(&["disabled", "summary", "trace"]),
             "\\pset" => {
-                let values = Format::value_variants().iter();
-                let values = values.filter_map(ValueEnum::to_possible_value);
-                let formats = values.map(|value| format!("format {}", value.get_name()));
-                let formats = formats.collect::<Vec<_>>();
+                let values = Format::value_variants()
+                    .iter()
+                    .filter_map(ValueEnum::to_possible_value);
+                let formats = values
+                    .map(|value| format!("format {}", value.get_name()))
+                    .collect::<Vec<_>>();
                 of(&formats.iter().map(String::as_str).collect::<Vec<_>>())
             }
             _ => (end, Vec::new()),
@@ -179,8 +181,9 @@ fn keywords(word: &Word, words: impl Iterator<Item = String>) -> Vec<Pair> {
     }
     let typed = word.typed.to_uppercase();
     let is_lower = word.typed.starts_with(|c: char| c.is_lowercase());
-    let words = words.filter(|word| word.to_uppercase().starts_with(&typed));
-    let words = words.map(|word| if is_lower { word.to_lowercase() } else { word });
+    let words = words
+        .filter(|word| word.to_uppercase().starts_with(&typed))
+        .map(|word| if is_lower { word.to_lowercase() } else { word });
     words.map(|word| plain(&word)).collect()
 }
 

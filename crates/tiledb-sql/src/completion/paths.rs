@@ -34,21 +34,22 @@ pub fn entries(typed: &str) -> Vec<Entry> {
     let Ok(listed) = fs::read_dir(place) else {
         return Vec::new();
     };
-    let entries = listed.filter_map(|entry| {
-        let entry = entry.ok()?;
-        let name = entry.file_name().into_string().ok()?;
-        let hidden = name.starts_with('.') && !begins.starts_with('.');
-        if hidden || !name.starts_with(begins) {
-            return None;
-        }
-        let path = entry.path();
-        Some(Entry {
-            path: format!("{folder}{name}"),
-            name,
-            is_folder: path.is_dir() && !is_object(&path),
+    let mut entries = listed
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let name = entry.file_name().into_string().ok()?;
+            let hidden = name.starts_with('.') && !begins.starts_with('.');
+            if hidden || !name.starts_with(begins) {
+                return None;
+            }
+            let path = entry.path();
+            Some(Entry {
+                path: format!("{folder}{name}"),
+                name,
+                is_folder: path.is_dir() && !is_object(&path),
+            })
         })
-    });
-    let mut entries = entries.collect::<Vec<_>>();
+        .collect::<Vec<_>>();
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     entries
 }
@@ -76,8 +77,7 @@ mod tests {
         }
         fs::write(folder.path().join("week.csv"), "").unwrap();
         let found = |typed: &str| {
-            let entries = entries(&format!("{}/{typed}", folder.path().display()));
-            let entries = entries.into_iter();
+            let entries = entries(&format!("{}/{typed}", folder.path().display())).into_iter();
             entries.map(|e| (e.name, e.is_folder)).collect::<Vec<_>>()
         };
         let entry = |name: &str, is_folder| (name.to_owned(), is_folder);

@@ -67,8 +67,10 @@ pub fn wanted(text: &str, at: usize) -> Wanted {
         Open::Word(start) => (start, false),
         Open::Name(start) => (start, true),
     };
-    let typed = before.get(start + usize::from(is_quoted)..);
-    let typed = typed.unwrap_or_default().replace("\"\"", "\"");
+    let typed = before
+        .get(start + usize::from(is_quoted)..)
+        .unwrap_or_default()
+        .replace("\"\"", "\"");
     if typed.starts_with(|c: char| c.is_ascii_digit()) && !is_quoted {
         return Wanted::Nothing;
     }
@@ -185,8 +187,10 @@ fn table(tokens: &[Token]) -> Option<(Table, &[Token])> {
         let joins = ["inner", "left", "right", "full", "cross", "natural", "for"];
         words.chain(&joins).any(|word| token.is(word))
     };
-    let alias = rest.first().filter(|token| !ends(token));
-    let alias = alias.and_then(Token::name);
+    let alias = rest
+        .first()
+        .filter(|token| !ends(token))
+        .and_then(Token::name);
     if alias.is_some() {
         rest = rest.get(1..).unwrap_or_default();
     }

@@ -67,8 +67,10 @@ impl MarkdownColumn {
 }
 
 fn line<'a>(columns: &[MarkdownColumn], cells: impl Iterator<Item = &'a str>) -> String {
-    let cells = columns.iter().zip(cells);
-    let cells = cells.map(|(column, cell)| super::padded(cell, column.width, column.right));
+    let cells = columns
+        .iter()
+        .zip(cells)
+        .map(|(column, cell)| super::padded(cell, column.width, column.right));
     format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
 }
 

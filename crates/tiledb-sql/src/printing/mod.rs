@@ -130,9 +130,11 @@ impl Printing {
             ResultShape::Markdown => markdown::print(&mut out, &rows.schema, rows.batches, options),
             ResultShape::Table => {
                 let schema = Arc::clone(&rows.schema);
-                let batches = rows.batches.iter();
-                let batches = batches.map(|batch| visible::visible_batch(batch, options));
-                let batches = batches.collect::<Result<Vec<_>>>()?;
+                let batches = rows
+                    .batches
+                    .iter()
+                    .map(|batch| visible::visible_batch(batch, options))
+                    .collect::<Result<Vec<_>>>()?;
                 let format = PrintFormat::Table;
                 format.print_batches(&mut out, schema, &batches, rows.most, true, options)
             }
@@ -236,9 +238,11 @@ impl Printing {
 /// The rows of a batch as texts, each with a cell for every column.
 pub fn text_rows(batch: &RecordBatch, options: &FormatOptions) -> Result<Vec<Vec<String>>> {
     let options: ArrowOptions<'_> = options.try_into()?;
-    let columns = batch.columns().iter();
-    let columns = columns.map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
-    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let columns = batch
+        .columns()
+        .iter()
+        .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
+        .collect::<Result<Vec<_>, _>>()?;
     let cell = |column: &ArrayFormatter<'_>, row| column.value(row).try_to_string();
     let row = |row| columns.iter().map(|column| cell(column, row)).collect();
     let rows = (0..batch.num_rows()).map(row);

@@ -16,15 +16,18 @@ pub fn as_text(batch: &RecordBatch) -> Result<RecordBatch> {
     if !schema.fields().iter().any(is_nested) {
         return Ok(batch.clone());
     }
-    let columns = schema.fields().iter().zip(batch.columns());
-    let columns = columns.map(|(field, column)| {
-        if is_nested(field) {
-            text_of(field, column.as_ref())
-        } else {
-            Ok(Arc::clone(column))
-        }
-    });
-    let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
+    let columns = schema
+        .fields()
+        .iter()
+        .zip(batch.columns())
+        .map(|(field, column)| {
+            if is_nested(field) {
+                text_of(field, column.as_ref())
+            } else {
+                Ok(Arc::clone(column))
+            }
+        })
+        .collect::<Result<Vec<_>, ArrowError>>()?;
     let fields = schema.fields().iter().map(|field| {
         if is_nested(field) {
             Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8))

@@ -62,8 +62,9 @@ fn separated(
     batches: &[RecordBatch],
     has_header: bool,
 ) -> Result<()> {
-    let builder = csv::WriterBuilder::new();
-    let builder = builder.with_header(has_header).with_delimiter(delimiter);
+    let builder = csv::WriterBuilder::new()
+        .with_header(has_header)
+        .with_delimiter(delimiter);
     let mut writer = builder.build(out);
     // The header comes with the first batch.
     writer.write(&nested::as_text(&RecordBatch::new_empty(schema.clone()))?)?;

@@ -101,8 +101,11 @@ impl ScalarUDFImpl for HiddenCast {
             return internal_err!("{} takes one argument", self.name());
         };
         let nullable = self.tries || inner.is_nullable();
-        let field = inner.as_ref().clone().with_nullable(nullable);
-        let field = field.with_data_type(self.to.data_type().clone());
+        let field = inner
+            .as_ref()
+            .clone()
+            .with_nullable(nullable)
+            .with_data_type(self.to.data_type().clone());
         Ok(Arc::new(if self.to.metadata().is_empty() {
             field
         } else {

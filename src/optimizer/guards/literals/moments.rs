@@ -203,14 +203,17 @@ impl TimeOperand {
     /// The condition that the exact value is among some moments or, if `negated`, isn't.
     pub(super) fn among(&self, moments: &[TimePoint], negated: bool) -> Option<Expr> {
         let unit = unit_of(&self.data_type)?;
-        let values = moments.iter().filter_map(|moment| match moment {
-            TimePoint::Null => literal(&self.data_type, None),
-            TimePoint::At(at) if at.rem_euclid(unit) == 0 => {
-                literal(&self.data_type, Some(at.div_euclid(unit)))
-            }
-            TimePoint::At(_) => None,
-        });
-        let values = values.map(lit).collect::<Vec<_>>();
+        let values = moments
+            .iter()
+            .filter_map(|moment| match moment {
+                TimePoint::Null => literal(&self.data_type, None),
+                TimePoint::At(at) if at.rem_euclid(unit) == 0 => {
+                    literal(&self.data_type, Some(at.div_euclid(unit)))
+                }
+                TimePoint::At(_) => None,
+            })
+            .map(lit)
+            .collect::<Vec<_>>();
         Some(if values.is_empty() {
             self.always(negated)
         } else {

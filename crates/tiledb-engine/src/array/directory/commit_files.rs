@@ -211,8 +211,10 @@ async fn read_list(
     }
     let bytes = storage.read(&path).await?;
     let paths = commit::parse_vacuum(&bytes).context("file", || &path)?;
-    let names = paths.iter().map(|p| commit::path_name(p).to_owned());
-    let names = names.collect();
+    let names = paths
+        .iter()
+        .map(|p| commit::path_name(p).to_owned())
+        .collect();
     Ok(Some(Replaced { by, path, names }))
 }
 
@@ -326,8 +328,8 @@ impl ListedCommit {
                 };
                 let name = commit::path_name(&file.name);
                 if kind == Some(CommitKind::Consolidated) {
-                    let entries = commit::parse_consolidated_commits(&bytes);
-                    let entries = entries.context("file", || &path)?;
+                    let entries =
+                        commit::parse_consolidated_commits(&bytes).context("file", || &path)?;
                     told.held
                         .extend(entries.into_iter().map(|entry| entry.name));
                 } else {

@@ -35,8 +35,11 @@ async fn fragments(files: &[(String, &str)], end: u64) -> (Vec<CommittedFragment
     let (storage, log) = storage(files).await;
     let directory = ArrayDirectory::list(&storage).await.unwrap();
     let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(end))).unwrap();
-    let found = directory.commits(&storage, &window, true).await.unwrap();
-    let found = found.fragments;
+    let found = directory
+        .commits(&storage, &window, true)
+        .await
+        .unwrap()
+        .fragments;
     (found, log.count(RequestKind::List))
 }
 
@@ -390,8 +393,9 @@ fn mistaken(knows: bool) -> usize {
     let courses = (0..200).flat_map(|seed| [(seed, Order::Sorted), (seed, Order::Scattered)]);
     let found = courses.map(|(seed, order)| found_while_moved(seed, order, knows));
     let all = TIMES.map(|t| (t, t));
-    let wrong = found.filter(|found| *found != all && *found != [(10, 19)]);
-    let wrong = wrong.count();
+    let wrong = found
+        .filter(|found| *found != all && *found != [(10, 19)])
+        .count();
     believed::set_page(1000);
     wrong
 }

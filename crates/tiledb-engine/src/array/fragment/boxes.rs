@@ -179,8 +179,11 @@ impl TileBoxes {
         dimensions: &[usize],
     ) -> Result<()> {
         let unseen = |d: &usize| self.sides.get(*d).is_some_and(CoordinateSide::may_look);
-        let unseen = dimensions.iter().copied().filter(unseen);
-        let unseen = unseen.collect::<Vec<_>>();
+        let unseen = dimensions
+            .iter()
+            .copied()
+            .filter(unseen)
+            .collect::<Vec<_>>();
         if unseen.is_empty() {
             return Ok(());
         }
@@ -206,11 +209,12 @@ impl TileBoxes {
     }
 
     fn without_nan(&self, dimension: usize, sums: &FieldStatistics) -> WithoutNan {
-        let proven = (0..self.len()).map(|tile| {
-            let (lo, hi) = self.mbrs.range(tile, dimension);
-            proves_no_nan(sums.datatype(), lo, hi, sums.sum(TileIdx(tile as u64)))
-        });
-        let proven = proven.collect::<Vec<_>>();
+        let proven = (0..self.len())
+            .map(|tile| {
+                let (lo, hi) = self.mbrs.range(tile, dimension);
+                proves_no_nan(sums.datatype(), lo, hi, sums.sum(TileIdx(tile as u64)))
+            })
+            .collect::<Vec<_>>();
         if proven.iter().all(|proven| *proven) {
             WithoutNan::All
         } else {
@@ -370,11 +374,13 @@ fn signs_differ(a: u64, b: u64) -> bool {
 
 /// Whether the tiles have dates both before and after 1970, within one tile or across tiles.
 fn mixes_signs(mbrs: &Mbrs, dimension: usize, datatype: Datatype) -> bool {
-    let ends = (0..mbrs.len()).flat_map(|tile| {
-        let (lo, hi) = mbrs.range(tile, dimension);
-        [key::key(datatype, lo), key::key(datatype, hi)]
-    });
-    let ends = ends.flatten().collect::<Vec<_>>();
+    let ends = (0..mbrs.len())
+        .flat_map(|tile| {
+            let (lo, hi) = mbrs.range(tile, dimension);
+            [key::key(datatype, lo), key::key(datatype, hi)]
+        })
+        .flatten()
+        .collect::<Vec<_>>();
     ends.windows(2)
         .any(|pair| matches!(pair, [a, b] if signs_differ(*a, *b)))
 }

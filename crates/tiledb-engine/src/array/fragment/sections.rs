@@ -196,11 +196,11 @@ impl Fragment {
             .iter()
             .flat_map(FieldLayout::sections)
             .collect::<Vec<_>>();
-        let lists = self
+        let mut lists = self
             .load_sections(storage, &sections)
             .await
-            .context("fragment", || &self.name.name)?;
-        let mut lists = lists.into_iter();
+            .context("fragment", || &self.name.name)?
+            .into_iter();
         layouts
             .into_iter()
             .map(|layout| layout.assemble(&mut lists))

@@ -80,8 +80,10 @@ impl Snapshot {
                 continue;
             }
             let paths = parse_vacuum(&bytes)?;
-            let fragments = paths.iter().map(|path| path_name(path).to_owned());
-            let fragments = fragments.collect::<Vec<_>>();
+            let fragments = paths
+                .iter()
+                .map(|path| path_name(path).to_owned())
+                .collect::<Vec<_>>();
             // Other staged lists belong to consolidations, which change no cell.
             if truncates(&parsed, &fragments) {
                 announced.push(AnnouncedChange::Removal {

@@ -45,8 +45,10 @@ pub(in crate::array) async fn open_fragments(
         // Each chunk's future is in a box, because the stream moves futures about the stack, and a thread's stack is small.
         chunks.push(Box::pin(open_chunk(storage, directory, chunk, &footers)));
     }
-    let opened = stream::iter(chunks).buffered(OPEN_CONCURRENCY);
-    let opened: Vec<Vec<Arc<Fragment>>> = opened.try_collect().await?;
+    let opened: Vec<Vec<Arc<Fragment>>> = stream::iter(chunks)
+        .buffered(OPEN_CONCURRENCY)
+        .try_collect()
+        .await?;
     Ok(opened.into_iter().flatten().collect())
 }
 
@@ -66,14 +68,15 @@ async fn open_chunk(
     committed: Vec<CommittedFragment>,
     footers: &HashMap<String, Arc<[u8]>>,
 ) -> Result<Vec<Arc<Fragment>>> {
-    let unread = committed.iter().filter(|fragment| {
-        let known = storage
-            .cache()
-            .get::<OpenedFooter>(fragment.footer_key(storage));
-        let copied = fragment.copied_footer(footers).is_some();
-        known.is_none() && !copied && !fragment.name.uuid_first
-    });
-    let unread = unread
+    let unread = committed
+        .iter()
+        .filter(|fragment| {
+            let known = storage
+                .cache()
+                .get::<OpenedFooter>(fragment.footer_key(storage));
+            let copied = fragment.copied_footer(footers).is_some();
+            known.is_none() && !copied && !fragment.name.uuid_first
+        })
         .map(CommittedFragment::metadata_path)
         .collect::<Vec<_>>();
     let ends = storage.read_suffixes(&unread, FOOTER_SUFFIX_BYTES).await;
@@ -159,8 +162,11 @@ async fn open_fragment(
         let size = opened.footer.file_sizes.len().saturating_mul(256);
         Ok((opened, size))
     };
-    let opened = storage.cache().get_or_load(key, load).await;
-    let opened = opened.context("file", || path)?;
+    let opened = storage
+        .cache()
+        .get_or_load(key, load)
+        .await
+        .context("file", || path)?;
     let OpenedFooter {
         footer,
         schema,

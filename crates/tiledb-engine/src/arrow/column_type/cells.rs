@@ -155,8 +155,11 @@ impl ColumnType {
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
         let per_cell = usize::try_from(size)?;
-        let skipped = self.checks_elements().then_some(nulls.as_ref()).flatten();
-        let skipped = skipped.map(|nulls| nulls.expand(per_cell));
+        let skipped = self
+            .checks_elements()
+            .then_some(nulls.as_ref())
+            .flatten()
+            .map(|nulls| nulls.expand(per_cell));
         let elements = self
             .elements(len.saturating_mul(per_cell), values, skipped)
             .map_err(|e| self.locate(e, |element| element / per_cell))?;
@@ -175,8 +178,11 @@ impl ColumnType {
         };
         let size = self.datatype.size();
         let offsets = element_offsets(&offsets, size)?;
-        let skipped = self.checks_elements().then_some(nulls.as_ref()).flatten();
-        let skipped = skipped.map(|nulls| element_nulls(nulls, &offsets));
+        let skipped = self
+            .checks_elements()
+            .then_some(nulls.as_ref())
+            .flatten()
+            .map(|nulls| element_nulls(nulls, &offsets));
         let count = data.len() / size;
         let elements = self
             .elements(count, data, skipped)
@@ -335,8 +341,11 @@ fn check_order(starts: &[u64], end: u64) -> Result<()> {
     if ordered {
         return Ok(());
     }
-    let wrong = starts.iter().zip(nexts()).enumerate();
-    let mut wrong = wrong.filter(|(_, (start, next))| !rising(**start, **next));
+    let mut wrong = starts
+        .iter()
+        .zip(nexts())
+        .enumerate()
+        .filter(|(_, (start, next))| !rising(**start, **next));
     let (cell, start, next) = wrong.next().map_or((0, 0, 0), |(i, (s, n))| (i, *s, *n));
     Err(Error::corrupt(format!(
         "cell {cell} starts at byte {start} of the variable-sized data but ends at {next}: \
@@ -349,7 +358,7 @@ fn element_offsets(offsets: &OffsetBuffer<i64>, element_bytes: usize) -> Result<
     let size = i64::try_from(element_bytes)?;
     let total = offsets.last().copied().unwrap_or(0) / size;
     arrow_len(usize::try_from(total)?)?;
-    let counts = offsets.iter().enumerate().map(|(cell, offset)| {
+    let counts: Vec<i32> = offsets.iter().enumerate().map(|(cell, offset)| {
         if offset % size == 0 {
             Ok(i32::try_from(offset / size)?)
         } else {
@@ -358,8 +367,7 @@ fn element_offsets(offsets: &OffsetBuffer<i64>, element_bytes: usize) -> Result<
                 cell.saturating_sub(1)
             )))
         }
-    });
-    let counts: Vec<i32> = counts.collect::<Result<_>>()?;
+    }).collect::<Result<_>>()?;
     Ok(OffsetBuffer::new(counts.into()))
 }
 

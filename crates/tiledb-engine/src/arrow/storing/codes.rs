@@ -47,8 +47,8 @@ impl CodeTable {
     pub(super) fn new(values: &ArrayRef) -> Result<Self> {
         let failed =
             |error| Error::internal("values of an enumeration have an order").with_source(error);
-        let rows = RowConverter::new(vec![SortField::new(values.data_type().clone())]);
-        let rows = rows.map_err(failed)?;
+        let rows =
+            RowConverter::new(vec![SortField::new(values.data_type().clone())]).map_err(failed)?;
         let members = rows_of(&rows, values).map_err(failed)?;
         let mut codes = HashMap::with_capacity(members.len());
         for (code, member) in members.into_iter().enumerate() {
@@ -115,9 +115,11 @@ impl CodeTable {
             None => (make_array(column.to_data()), None),
         };
         let distinct = cast(&distinct, &self.values).map_err(failed)?;
-        let known = rows_of(&self.rows, &distinct).map_err(failed)?;
-        let known = known.iter().map(|value| self.codes.get(value).copied());
-        let known = known.collect::<Vec<_>>();
+        let known = rows_of(&self.rows, &distinct)
+            .map_err(failed)?
+            .iter()
+            .map(|value| self.codes.get(value).copied())
+            .collect::<Vec<_>>();
         let keys = keys.as_ref().map(|keys| keys.as_primitive::<Int64Type>());
         for row in 0..column.len() {
             let at = match keys {

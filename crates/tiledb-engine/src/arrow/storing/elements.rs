@@ -66,8 +66,7 @@ pub(super) fn append(
 /// Appends the bytes of numbers as they are, and zeros for NULLs.
 fn append_numbers(array: &dyn Array, width: usize, to: &mut Vec<u8>) -> Result<(), Refused> {
     let data = array.to_data();
-    let bytes = number_bytes(&data, width);
-    let bytes = bytes.ok_or_else(|| Refused {
+    let bytes = number_bytes(&data, width).ok_or_else(|| Refused {
         row: 0,
         why: Error::internal(format!("{} is no type of numbers", array.data_type())),
     })?;
@@ -133,8 +132,9 @@ fn append_integers<T>(
         NullElement::Zero | NullElement::Refused => 0,
     };
     for (row, value) in values.enumerate() {
-        let value = value.map_or(Ok(missing), &stored);
-        let value = value.map_err(|why| Refused { row, why })?;
+        let value = value
+            .map_or(Ok(missing), &stored)
+            .map_err(|why| Refused { row, why })?;
         to.extend_from_slice(&value.to_le_bytes());
     }
     Ok(())

@@ -81,8 +81,10 @@ fn stored(ty: &Attribute, random: &[(u64, bool, u8)]) -> StoredCells {
 }
 
 fn shown(ty: &ColumnType, cells: &StoredCells) -> ArrayRef {
-    let nulls = cells.validity.as_ref();
-    let nulls = nulls.map(|v| v.iter().map(|v| *v != 0).collect::<NullBuffer>());
+    let nulls = cells
+        .validity
+        .as_ref()
+        .map(|v| v.iter().map(|v| *v != 0).collect::<NullBuffer>());
     let data = TileBuffer::copy_of(&cells.values).unwrap();
     let data = match &cells.starts {
         None => CellData::Fixed(data),
@@ -250,8 +252,9 @@ fn values_of_an_enumeration_become_codes() {
         let rows = vec![Some("green"), Some("red"), Some("green")];
         writer.append(&column(rows), &mut cells).unwrap();
         assert_eq!(cells.values, [1, 0, 1]);
-        let refused = writer.append(&column(vec![Some("red"), Some("blue")]), &mut cells);
-        let refused = refused.unwrap_err();
+        let refused = writer
+            .append(&column(vec![Some("red"), Some("blue")]), &mut cells)
+            .unwrap_err();
         assert_eq!(refused.row, 1);
         assert!(
             refused
@@ -264,8 +267,8 @@ fn values_of_an_enumeration_become_codes() {
         assert_eq!(appended.is_ok(), nullable);
         if !nullable {
             // A kept NULL is stored as the fill value, -128, unless that is a code of the enumeration.
-            let kept = [(0x80, Some(0x80)), (1, Some(0xff)), (2, Some(2))];
-            let kept = kept.map(|(fill, null)| (NullPolicy::Kept, fill, null));
+            let kept = [(0x80, Some(0x80)), (1, Some(0xff)), (2, Some(2))]
+                .map(|(fill, null)| (NullPolicy::Kept, fill, null));
             for (nulls, fill, null) in kept.into_iter().chain([(NullPolicy::Refused, 0x80, None)]) {
                 attribute.fill_value = vec![fill];
                 let ty = writer.column_type().clone();

@@ -246,8 +246,10 @@ fn strings_stored_once_are_those_of_the_cells() {
     assert_eq!(array.as_ref(), &StringViewArray::from(expected.to_vec()));
     let nulls = vec![true, false, true, true, false, true];
     let array = encoded(&text, &cells, Some(nulls.clone())).unwrap();
-    let expected = expected.iter().zip(nulls);
-    let expected = expected.map(|(cell, valid)| valid.then_some(*cell));
+    let expected = expected
+        .iter()
+        .zip(nulls)
+        .map(|(cell, valid)| valid.then_some(*cell));
     assert_eq!(array.as_ref(), &expected.collect::<StringViewArray>());
     assert_eq!(encoded(&text, &[], None).unwrap().len(), 0);
     let bytes = ty(Datatype::Blob, CellValNum::Var);

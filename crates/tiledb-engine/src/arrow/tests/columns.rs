@@ -39,8 +39,12 @@ fn decoded<K: ArrowDictionaryKeyType>(
     array: &ArrayRef,
 ) -> (PrimitiveArray<K>, Vec<Option<String>>) {
     let array = array.as_dictionary::<K>();
-    let values = array.downcast_dict::<StringArray>().unwrap();
-    let values = values.into_iter().map(|v| v.map(str::to_owned)).collect();
+    let values = array
+        .downcast_dict::<StringArray>()
+        .unwrap()
+        .into_iter()
+        .map(|v| v.map(str::to_owned))
+        .collect();
     (array.keys().clone(), values)
 }
 

@@ -85,8 +85,11 @@ impl Stack {
 
     /// The first filters alone, as they are compiled, and the type that they put out.
     fn inner(&self, filters: usize) -> Result<(Pipeline, Datatype)> {
-        let stages = self.list.stages().take(filters);
-        let stages = stages.map(|(filter, setting)| (filter.clone(), setting.clone()));
+        let stages = self
+            .list
+            .stages()
+            .take(filters)
+            .map(|(filter, setting)| (filter.clone(), setting.clone()));
         let list = FilterList::of(stages);
         let out = list
             .filters
@@ -128,8 +131,10 @@ fn cells(kind: usize, width: usize, count: u64) -> Vec<u8> {
 /// The sizes of the chunks of a tile, if it is small enough to be decoded.
 fn sizes(tile: &[u8]) -> Result<(usize, usize)> {
     let chunks = Chunks::new(tile)?.collect::<Result<Vec<_>>>()?;
-    let original = chunks.iter().map(|chunk| chunk.original_bytes);
-    let original = original.fold(0, usize::saturating_add);
+    let original = chunks
+        .iter()
+        .map(|chunk| chunk.original_bytes)
+        .fold(0, usize::saturating_add);
     if original <= MOST_BYTES {
         Ok((original, chunks.len()))
     } else {
@@ -320,11 +325,13 @@ fn strings_with_offsets() {
             for text in texts {
                 let mut encoder = TileEncoder::new(list, context).unwrap();
                 let data = text.concat().into_bytes();
-                let starts = text.iter().scan(0, |end, s| {
-                    *end += s.len() as u64;
-                    Some(*end - s.len() as u64)
-                });
-                let starts = starts.collect::<Vec<_>>();
+                let starts = text
+                    .iter()
+                    .scan(0, |end, s| {
+                        *end += s.len() as u64;
+                        Some(*end - s.len() as u64)
+                    })
+                    .collect::<Vec<_>>();
                 let tile = encoder.encode_strings(&data, &starts).unwrap();
                 let head = [(number + lists.len() * kind) as u8, text.len() as u8, 0];
                 seeds.push([&head, &tile[..]].concat());

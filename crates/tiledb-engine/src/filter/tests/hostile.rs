@@ -173,15 +173,18 @@ fn a_chunk_cannot_be_larger_between_its_filters_than_a_writer_makes_it() {
 
 #[test]
 fn dictionaries_and_runs_of_many_strings_pass_all_filters() {
-    let strings = (0..5000_u32).map(|i| format!("{i:*>9}").into_bytes());
-    let strings = strings.collect::<Vec<_>>();
+    let strings = (0..5000_u32)
+        .map(|i| format!("{i:*>9}").into_bytes())
+        .collect::<Vec<_>>();
     let expected = strings.concat();
     let mut position = 0;
-    let starts = strings.iter().map(|string| {
-        position += string.len() as u64;
-        position - string.len() as u64
-    });
-    let starts = starts.collect::<Vec<_>>();
+    let starts = strings
+        .iter()
+        .map(|string| {
+            position += string.len() as u64;
+            position - string.len() as u64
+        })
+        .collect::<Vec<_>>();
     for text in [
         "dictionary",
         "dictionary, zstd(3)",
@@ -286,11 +289,12 @@ fn pipelines_have_at_most_thirty_two_filters() {
 #[test]
 fn what_does_not_compress_passes_every_filter_many_times() {
     let mut noise = 1_u64;
-    let noise = (0..4096).flat_map(|_| {
-        noise = noise.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
-        (noise >> 16).to_le_bytes()
-    });
-    let noise = noise.collect::<Vec<_>>();
+    let noise = (0..4096)
+        .flat_map(|_| {
+            noise = noise.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            (noise >> 16).to_le_bytes()
+        })
+        .collect::<Vec<_>>();
     for (first, again, times) in [
         ("", "gzip(1)", 32),
         ("", "zstd(1)", 32),
@@ -315,8 +319,11 @@ fn what_does_not_compress_passes_every_filter_many_times() {
                     .flat_map(|v| (v * 15).to_le_bytes()[..datatype.size()].to_vec())
                     .collect();
             }
-            let stages = [first].into_iter().filter(|first| !first.is_empty());
-            let stages = stages.chain([again].repeat(times)).collect::<Vec<_>>();
+            let stages = [first]
+                .into_iter()
+                .filter(|first| !first.is_empty())
+                .chain([again].repeat(times))
+                .collect::<Vec<_>>();
             let list = FilterList::parse(&stages[..stages.len().min(32)].join(", ")).unwrap();
             let context = context(datatype, false);
             let written = match TileEncoder::new(&list, &context).and_then(|mut e| e.encode(&data))

@@ -277,8 +277,8 @@ fn chunks_that_nobody_wants_are_not_looked_at() {
     pipeline
         .decode_wanted(&tile, &mut out, wanted, Unwanted::Zeros, scratch)
         .unwrap();
-    let expected = [[0; 4], [5, 6, 7, 8], [0; 4]].concat();
-    let expected: Vec<u8> = expected
+    let expected: Vec<u8> = [[0; 4], [5, 6, 7, 8], [0; 4]]
+        .concat()
         .iter()
         .flat_map(|v: &u32| v.to_le_bytes())
         .collect();

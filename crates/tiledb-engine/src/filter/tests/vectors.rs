@@ -396,8 +396,8 @@ fn filters_that_cannot_be_read_are_named() {
         (Filter::Unknown(42), "filter unknown (42) cannot be read"),
         (Filter::WebP(None), "filter webp cannot be read"),
     ] {
-        let error = pipeline(&[Filter::Zstd, filter], &context(Datatype::UInt8, false));
-        let error = error.unwrap_err();
+        let error =
+            pipeline(&[Filter::Zstd, filter], &context(Datatype::UInt8, false)).unwrap_err();
         assert_eq!(error.kind(), crate::error::ErrorKind::Unsupported);
         assert!(error.to_string().contains(name), "{error}");
     }

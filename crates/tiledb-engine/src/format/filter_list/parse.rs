@@ -236,8 +236,9 @@ impl Arguments<'_> {
             || self.wrong("the form of pixels and lossless, such as webp(rgb, lossless)");
         let (form, rest) = self.arguments.split_first().ok_or_else(expected)?;
         let mut all = PixelFormat::ALL.into_iter();
-        let format = all.find(|format| format.name().eq_ignore_ascii_case(form));
-        let format = format.ok_or_else(expected)?;
+        let format = all
+            .find(|format| format.name().eq_ignore_ascii_case(form))
+            .ok_or_else(expected)?;
         let quality = |text: &str| {
             let number = text.split_once(char::is_whitespace)?;
             let is_quality = number.0.eq_ignore_ascii_case("quality");

@@ -31,8 +31,10 @@ fn expect_twenty_cells(footer: &Footer, schema: &ArraySchema) {
         (footer.sparse_tile_count, footer.last_tile_cell_count),
         (3, 6)
     );
-    let domain = footer.non_empty_domain.as_ref().unwrap();
-    let domain: Vec<_> = domain
+    let domain: Vec<_> = footer
+        .non_empty_domain
+        .as_ref()
+        .unwrap()
         .iter()
         .map(|r| (r.lo.clone(), r.hi.clone()))
         .collect();

@@ -189,15 +189,16 @@ fn metadata_of_one_tile() {
 
 #[test]
 fn sections() {
-    let fixtures = ["sparse.fragment@", "deleted.fragment@"];
-    let fixtures = fixtures.iter().flat_map(|name| starting_with(name));
+    let fixtures = ["sparse.fragment@", "deleted.fragment@"]
+        .iter()
+        .flat_map(|name| starting_with(name));
     // The first byte says what it is read as, the second how many tiles and slots there are.
     let seeds = fixtures.flat_map(|(_, section)| {
         let kinds = [(0, 12), (1, 12), (2, 6), (2, 7), (3, 1)];
         let fit = kinds
             .into_iter()
-            .filter(|(kind, n)| try_section(*kind, usize::from(*n), &section).is_ok());
-        let fit = fit.map(|(kind, n)| [&[kind, n][..], &section].concat());
+            .filter(|(kind, n)| try_section(*kind, usize::from(*n), &section).is_ok())
+            .map(|(kind, n)| [&[kind, n][..], &section].concat());
         fit.collect::<Vec<_>>()
     });
     fuzz("sections", seeds, Limits::USUAL, |input| {

@@ -165,8 +165,11 @@ impl Mbrs {
         while let Some(top) = above.last().or(Some(self)).filter(|top| top.len > 1) {
             above.push(top.level_above(schema));
         }
-        let levels = above.iter().rev().chain([self]);
-        let levels = levels.filter(|level| !level.is_empty());
+        let levels = above
+            .iter()
+            .rev()
+            .chain([self])
+            .filter(|level| !level.is_empty());
         let mut to = Encoder::new();
         to.count_u32(FANOUT, "fanout")?;
         to.count_u32(levels.clone().count(), "number of levels")?;
@@ -203,21 +206,22 @@ impl Mbrs {
     /// match the schema.
     pub fn of_only_tile(domain: &[DomainRange], schema: &ArraySchema) -> Option<Self> {
         let ranges = schema.dimensions.iter().zip(domain);
-        let columns = ranges.map(|(dimension, DomainRange { lo, hi })| {
-            if dimension.cell_val_num == CellValNum::Var {
-                return Some(MbrColumn::Var {
-                    ends: vec![lo.len(), lo.len() + hi.len()],
-                    bytes: [lo.as_slice(), hi].concat(),
-                });
-            }
-            let width = dimension.datatype.size();
-            let fits = lo.len() == width && hi.len() == width;
-            fits.then(|| MbrColumn::Fixed {
-                width,
-                pairs: [lo.as_slice(), hi].concat(),
+        let columns = ranges
+            .map(|(dimension, DomainRange { lo, hi })| {
+                if dimension.cell_val_num == CellValNum::Var {
+                    return Some(MbrColumn::Var {
+                        ends: vec![lo.len(), lo.len() + hi.len()],
+                        bytes: [lo.as_slice(), hi].concat(),
+                    });
+                }
+                let width = dimension.datatype.size();
+                let fits = lo.len() == width && hi.len() == width;
+                fits.then(|| MbrColumn::Fixed {
+                    width,
+                    pairs: [lo.as_slice(), hi].concat(),
+                })
             })
-        });
-        let columns = columns.collect::<Option<Vec<_>>>()?;
+            .collect::<Option<Vec<_>>>()?;
         let complete = columns.len() == schema.dimensions.len();
         complete.then_some(Self { len: 1, columns })
     }

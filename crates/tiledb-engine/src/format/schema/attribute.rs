@@ -176,8 +176,10 @@ impl Attribute {
 
     /// Writes the fill value: a whole cell, of which schemas before version 6 imply only one element.
     fn encode_fill_value(&self, to: &mut Encoder) -> Result<()> {
-        let cell = self.cell_val_num.cell_size(self.datatype)?;
-        let cell = cell.unwrap_or(self.fill_value.len());
+        let cell = self
+            .cell_val_num
+            .cell_size(self.datatype)?
+            .unwrap_or(self.fill_value.len());
         let repeated = cell.checked_div(self.fill_value.len()).unwrap_or(0);
         if repeated > 1 && cell > MOST_REPEATED_BYTES {
             return Err(Error::unsupported(format!(

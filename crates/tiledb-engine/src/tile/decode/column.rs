@@ -336,8 +336,10 @@ impl ColumnDecoder {
             (Some(coords), Some(size)) => coords.extra_bytes(cells, size),
             _ => 0,
         };
-        let order = self.bitsort.as_ref();
-        let order = order.map_or(0, |bitsort| bitsort.order_bytes(cells));
+        let order = self
+            .bitsort
+            .as_ref()
+            .map_or(0, |bitsort| bitsort.order_bytes(cells));
         self.ty
             .decoded_bytes(cells, var_bytes)
             .saturating_add(extra)

@@ -409,8 +409,9 @@ fn the_fill_of_char_is_no_text() {
     assert_eq!(array.null_count(), 2);
     let mut own = attribute(Datatype::Char, CellValNum::Var, false);
     own.fill_value = b"\x80\x80".to_vec();
-    let error = fill_array(&own, &column_type(&own), 1).unwrap_err();
-    let error = error.to_string();
+    let error = fill_array(&own, &column_type(&own), 1)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("fill value") && error.contains("tiledb.invalid_utf8"),
         "{error}"

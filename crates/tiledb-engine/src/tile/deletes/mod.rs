@@ -205,8 +205,12 @@ impl FragmentDeletes {
                 *keep = *deleted > end || *deleted == u64::MAX;
             }
         }
-        let fields = self.fields.iter().copied().zip(fields);
-        let fields = fields.map(|(field, cells)| Ok((field, TestedCells::new(cells)?)));
+        let fields = self
+            .fields
+            .iter()
+            .copied()
+            .zip(fields)
+            .map(|(field, cells)| Ok((field, TestedCells::new(cells)?)));
         let mut work = DeleteWork {
             fields: fields.collect::<Result<_>>()?,
             answers: vec![false; count],

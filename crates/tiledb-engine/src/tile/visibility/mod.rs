@@ -108,8 +108,9 @@ pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
 /// Whether two cells, numbered through all tiles, have the same coordinates.
 fn same_coordinates(tiles: &[ComparedTile<'_>], starts: &[usize], a: u32, b: u32) -> bool {
     let find = |cell: u32| {
-        let number = starts.partition_point(|start| *start <= cell as usize);
-        let number = number.checked_sub(1)?;
+        let number = starts
+            .partition_point(|start| *start <= cell as usize)
+            .checked_sub(1)?;
         let (tile, start) = tiles.get(number).zip(starts.get(number))?;
         Some((&tile.dims, cell as usize - start))
     };

@@ -33,8 +33,10 @@ impl Packed {
         let dimensions = tiles.first().map_or(0, |tile| tile.dims.len());
         let mut columns = Vec::with_capacity(dimensions);
         for d in 0..dimensions {
-            let cells = tiles.iter().zip(asked);
-            let cells = cells.filter_map(|(tile, asked)| Some((tile.dims.get(d)?, asked)));
+            let cells = tiles
+                .iter()
+                .zip(asked)
+                .filter_map(|(tile, asked)| Some((tile.dims.get(d)?, asked)));
             let column = PackedColumn {
                 tiles: cells.collect(),
             };
