@@ -11,15 +11,15 @@ use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::register;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 use tiledb_engine::format::commit::{CommitEntryKind, parse_consolidated_commits};
 use tiledb_engine::format::delete_condition::Condition;
 
-use crate::shell::program::{Place, Ran, shell_trial};
+use crate::shell::program::{Place, Ran};
 use crate::support::array_files::{Files, METADATA_FILE, contents, nested_delete};
+use crate::support::trials::{SqlTrial, in_group};
 use crate::support::{golden, neutral_rows};
-use crate::{block_on, trial};
 
 /// Why fragments may stay as they are: parts of messages.
 const REFUSED: [&str; 4] = [
@@ -41,35 +41,30 @@ const HISTORY_LOST: [(&str, &str); 5] = [
 const BY_CELL: &str = "windows that begin in the middle of a merged fragment of old formats show nothing of it, and its cells now";
 const DROPPED: &str = "attributes that were dropped later are not in the merged fragment";
 
-pub fn trials() -> Vec<Trial> {
-    let whole = golden::on_one_of_four("consolidating::golden", 1, |array, entry| async move {
+trials!(wholly_consolidated());
+
+fn wholly_consolidated() -> Vec<SqlTrial> {
+    let trials = golden::on_one_of_four(1, |array, entry| async move {
         refused_or(whole(&array, &entry).await)
     });
-    // Others than those that are consolidated with all times.
-    let newest = golden::on_one_of_four("consolidating::newest", 2, |array, entry| async move {
+    in_group("golden", trials)
+}
+
+trials!(newest_consolidated());
+
+/// Others than those that are consolidated with all times.
+fn newest_consolidated() -> Vec<SqlTrial> {
+    let trials = golden::on_one_of_four(2, |array, entry| async move {
         refused_or(newest(&array, &entry).await)
     });
-    let beside = [
-        trial("consolidating::beside_a_query", || {
-            block_on(beside_a_query())
-        }),
-        trial("consolidating::two_at_once", || block_on(two_at_once())),
-        trial("consolidating::beside_a_rival", || {
-            block_on(beside_a_rival())
-        }),
-    ];
-    let shell = [
-        shell_trial("tends_arrays", in_the_shell),
-        shell_trial("repairs_deletes", repairs_deletes),
-    ];
-    let golden = whole.into_iter().chain(newest);
-    golden.chain(beside).chain(shell).collect()
+    in_group("newest", trials)
 }
 
 /// The columns of a report, which CSV names without rows, too.
 const REPORT_HEADER: &str =
     "mode,action,object,inputs,bytes_read,bytes_written,bytes_freed,gain,outcome\n";
 
+trial!(in_the_shell);
 /// The subcommands print what the functions give; `check --repair` removes what is old enough, and nothing else.
 fn in_the_shell(place: &Place) -> Result<(), Failed> {
     place.array(SEVERAL, "a")?;
@@ -146,6 +141,7 @@ fn in_the_shell(place: &Place) -> Result<(), Failed> {
     )
 }
 
+trial!(repairs_deletes);
 /// The consolidation finds deletes that libtiledb misreads wherever they are stored, and rewrites them. The array shows the
 /// same rows at every time as before.
 fn repairs_deletes(place: &Place) -> Result<(), Failed> {
@@ -233,6 +229,7 @@ fn repairs_deletes(place: &Place) -> Result<(), Failed> {
 /// An array of several fragments.
 const SEVERAL: &str = "commits_vacuumed";
 
+trial!(beside_a_query);
 /// A query that was planned before sees what it saw, while fragments are merged and commits are listed.
 async fn beside_a_query() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -255,6 +252,7 @@ async fn beside_a_query() -> Result<(), Failed> {
     }
 }
 
+trial!(two_at_once);
 /// Of two consolidations of the same fragments one remains, and no row is there twice.
 async fn two_at_once() -> Result<(), Failed> {
     let files = Files::golden(SEVERAL);
@@ -281,6 +279,7 @@ async fn two_at_once() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(beside_a_rival);
 /// While a consolidation may yet be taken back, because somebody else is about to replace one of the same fragments, what it
 /// replaces stays.
 async fn beside_a_rival() -> Result<(), Failed> {

@@ -11,7 +11,7 @@ use datafusion_tiledb::{CheckOptions, ErrorKind, Location, Severity, TileDbTable
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -22,6 +22,7 @@ use tiledb_engine::maintain::check::Rule;
 
 use crate::support::array_files::nested_delete;
 use crate::support::neutral_rows;
+use crate::support::trials::SqlTrial;
 use crate::{block_on, trial};
 
 /// What happens at the n-th request.
@@ -339,17 +340,19 @@ const CASES: [Case; 29] = [
     },
 ];
 
-pub fn trials() -> Vec<Trial> {
+trials!(each_fault());
+
+fn each_fault() -> Vec<SqlTrial> {
     let faults = [Fault::Dies, Fault::Hangs, Fault::LosesTheAnswer];
     let all = CASES
         .iter()
         .flat_map(|case| faults.map(|fault| (case, fault)));
     let crashes = all.map(|(case, fault)| {
-        let name = format!("crashes::{}_{fault:?}", case.name);
+        let name = format!("{}_{fault:?}", case.name);
         trial(name, move || block_on(every_point(case, fault)))
     });
     let refused = CASES.iter().map(|case| {
-        let name = format!("crashes::{}_{:?}", case.name, Fault::IsReadOnly);
+        let name = format!("{}_{:?}", case.name, Fault::IsReadOnly);
         trial(name, move || block_on(read_only(case)))
     });
     crashes.chain(refused).collect()

@@ -8,7 +8,7 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::Location;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use tiledb_engine::filter::generic_tile;
@@ -19,16 +19,6 @@ use tiledb_engine::storage::Storage;
 use url::Url;
 
 use crate::support::{fixtures, random_arrays, session_shapes};
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("created::golden", || block_on(golden())),
-        trial("created::random", || block_on(random())),
-        trial("created::explain", || block_on(explain())),
-        trial("created::races", || block_on(races())),
-    ]
-}
 
 /// What is on storage of an array's definition.
 #[derive(Debug, PartialEq)]
@@ -170,6 +160,7 @@ const EXCEPTIONS: [(&str, &str); 5] = [
     ("/odd_names", "but for the case of letters"),
 ];
 
+trial!(golden);
 /// Every array of libtiledb whose schema can be read says a statement that makes the same schema again, byte for byte in today's
 /// version; the exceptions say so.
 async fn golden() -> Result<(), Failed> {
@@ -217,6 +208,7 @@ async fn golden() -> Result<(), Failed> {
 /// How many random statements are tried.
 const STATEMENTS: u64 = 400;
 
+trial!(random);
 /// Random statements: the array says a statement that makes the same array, byte for byte, and says the same.
 async fn random() -> Result<(), Failed> {
     let workshop = Workshop::open()?;
@@ -242,6 +234,7 @@ async fn random() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(explain);
 /// Neither EXPLAIN nor planning creates anything.
 async fn explain() -> Result<(), Failed> {
     let ctx = session_shapes::USUAL.context()?;
@@ -266,6 +259,7 @@ async fn explain() -> Result<(), Failed> {
     }
 }
 
+trial!(races);
 /// Many sessions create one array at once: all that succeed agree on what it is.
 async fn races() -> Result<(), Failed> {
     for _ in 0..20 {

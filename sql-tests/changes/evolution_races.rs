@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use datafusion::prelude::SessionContext;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use object_store::memory::InMemory;
 
 use crate::changes::crashes::{Faulty, copy_of, execute, session, state};
 use crate::house::documentation::copy_folder;
+use crate::support::trials::SqlTrial;
 use crate::support::{golden, neutral_rows};
 use crate::{block_on, trial};
 
@@ -70,21 +71,21 @@ const TOGETHER: [(&str, &str, &str); 3] = [
     ),
 ];
 
-pub fn trials() -> Vec<Trial> {
+trials!(each_meeting());
+
+fn each_meeting() -> Vec<SqlTrial> {
     let apart = APART.iter().map(|(name, mine, theirs)| {
-        let name = format!("evolving::both_{name}");
+        let name = format!("both_{name}");
         trial(name, move || block_on(both(mine, theirs)))
     });
     let together = TOGETHER.iter().map(|(name, mine, theirs)| {
-        let name = format!("evolving::either_{name}");
+        let name = format!("either_{name}");
         trial(name, move || block_on(either(mine, theirs)))
     });
-    let old = trial("evolving::arrays_of_old_releases", || {
-        block_on(arrays_of_old_releases())
-    });
-    apart.chain(together).chain([old]).collect()
+    apart.chain(together).collect()
 }
 
+trial!(arrays_of_old_releases);
 /// What old releases wrote is read as before, and shows the default of a new column; or the evolution says why libtiledb could
 /// not read it any more.
 async fn arrays_of_old_releases() -> Result<(), Failed> {

@@ -13,26 +13,10 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{Float32Type, Float64Type};
 use datafusion::prelude::SessionContext;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::support::neutral_rows;
 use crate::support::session_shapes::{SHAPES, USUAL};
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("float_bits::one_nan", || block_on(one_nan())),
-        trial("float_bits::stored_bits_survive", || {
-            block_on(stored_bits_survive())
-        }),
-        trial("float_bits::one_zero_in_each_order", || {
-            block_on(one_zero_in_each_order())
-        }),
-        trial("float_bits::one_zero_in_each_statement", || {
-            block_on(one_zero_in_each_statement())
-        }),
-    ]
-}
 
 /// The NaN of 0/0 on x86, the missing values of R and of VCF, a NaN with all bits set, and the usual NaN.
 const DOUBLES: [u64; 5] = [
@@ -164,6 +148,7 @@ const QUERIES: [&str; 12] = [
     "SELECT k FROM {} WHERE v IN (SELECT n FROM {} WHERE k < 10)",
 ];
 
+trial!(one_nan);
 /// Comparisons, groups, orders, joins and statistics see one NaN.
 async fn one_nan() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -240,6 +225,7 @@ fn stored(array: &Path) -> Result<Vec<usize>, Failed> {
     Ok(of_doubles.chain(of_singles).collect())
 }
 
+trial!(stored_bits_survive);
 /// Values that are written again without being computed keep their bits.
 async fn stored_bits_survive() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -370,6 +356,7 @@ async fn of_floats(
     run(ctx, &create).await
 }
 
+trial!(one_zero_in_each_order);
 /// Two zeros in several fragments are one cell, and the newest version is shown.
 async fn one_zero_in_each_order() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -431,6 +418,7 @@ async fn one_zero_in_each_order() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(one_zero_in_each_statement);
 /// Each statement finds the row at -0.0 when it looks at 0.0. The row that replaces it keeps the sign, because libtiledb
 /// distinguishes cells by it.
 async fn one_zero_in_each_statement() -> Result<(), Failed> {

@@ -12,13 +12,14 @@ use std::time::{Duration, SystemTime};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::prelude::SessionContext;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::format::delete_condition::{Comparison, Condition, Test};
 
 use crate::support::array_files::{Files, contents};
 use crate::support::neutral_rows;
 use crate::support::rng::Rng;
 use crate::support::session_shapes::{SHAPES, Shape, USUAL};
+use crate::support::trials::SqlTrial;
 use crate::{block_on, trial};
 
 /// An array, and how its columns are compared and set.
@@ -193,23 +194,25 @@ const KINDS: [Kind; 5] = [
     },
 ];
 
-pub fn trials() -> Vec<Trial> {
+trials!(histories());
+
+fn histories() -> Vec<SqlTrial> {
     let seeds = std::env::var("CHANGED").ok().and_then(|n| n.parse().ok());
     let seeds: u64 = seeds.unwrap_or(4);
     let all = KINDS
         .iter()
         .flat_map(|kind| (0..seeds).map(move |seed| (kind, seed)));
     let histories = all.map(|(kind, seed)| {
-        let name = format!("changed::{}_{seed}", kind.name);
+        let name = format!("{}_{seed}", kind.name);
         trial(name, move || block_on(history(kind, seed)))
     });
-    let nan = trial("changed::nan_coordinates", || block_on(nan_coordinates()));
-    let stored = [false, true].map(|duplicates| {
-        let name = format!("changed::stored_deletes_in_libtiledb_{duplicates}");
-        trial(name, move || block_on(stored_deletes(duplicates)))
-    });
-    histories.chain([nan]).chain(stored).collect()
+    histories.collect()
 }
+
+trials!([false, true].map(|duplicates| {
+    let name = format!("stored_deletes_in_libtiledb_{duplicates}");
+    trial(name, move || block_on(stored_deletes(duplicates)))
+}));
 
 /// Rows for random deletes: `x`, `y`, `v`, and a text of one letter.
 type RandomCell = (i32, i32, i32, u8);
@@ -417,6 +420,7 @@ const ON_NAN_BY_RANGES: [OnNan; 2] = [
     ("UPDATE t SET v = v WHERE f >= 3", Err(WRITES_NAN)),
 ];
 
+trial!(nan_coordinates);
 /// A stored comparison deletes NaN coordinates whatever it says, and SQL does not.
 async fn nan_coordinates() -> Result<(), Failed> {
     for (array, statements) in [

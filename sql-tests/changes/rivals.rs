@@ -26,7 +26,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::register;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use object_store::memory::InMemory;
 
 use crate::changes::crashes::{self, Faulty, Meeting, copy_of, execute};
@@ -82,62 +82,44 @@ impl Kind {
     }
 }
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        trial("rivals::disjoint_changes_do_not_meet", || {
-            block_on(disjoint_changes_do_not_meet())
-        }),
-        trial("rivals::a_stream_is_not_read_twice", || {
-            block_on(a_stream_is_not_read_twice())
-        }),
-        trial(
-            "rivals::complete_fragments_count_until_they_are_old",
-            || block_on(complete_fragments_count_until_they_are_old()),
-        ),
-        trial("rivals::what_met_another_is_done_again", || {
-            block_on(what_met_another_is_done_again())
-        }),
-        trial("rivals::a_move_is_done_again", || {
-            block_on(a_move_is_done_again())
-        }),
-        trial("rivals::a_dense_array_grows_beside_a_merge", || {
-            block_on(a_dense_array_grows_beside_a_merge())
-        }),
-        trial("rivals::rows_written_before_all_are_read", || {
-            block_on(the_last_to_end_wins(
-                "INSERT INTO t SELECT value, repeat('x', 4000) FROM range(0, 10000)",
-                &["UPDATE t SET s = 'updated' WHERE k = 5"],
-            ))
-        }),
-        trial("rivals::rows_from_another_time", || {
-            block_on(the_last_to_end_wins(
-                "INSERT INTO t SELECT k, repeat('x', 4000) FROM tiledb_scan('crash://store/array', timestamp => '2100-01-01') WHERE k = 5",
-                &["UPDATE t SET s = 'updated' WHERE k = 5"],
-            ))
-        }),
-        trial("rivals::a_consolidation_without_times", || {
-            block_on(the_last_to_end_wins(
-                "INSERT INTO t VALUES (5, repeat('x', 4000))",
-                &[
-                    "INSERT INTO t VALUES (9, 'other')",
-                    "SELECT * FROM tiledb_consolidate('crash://store/array', timestamps => false)",
-                ],
-            ))
-        }),
-    ];
-    for (name, kind) in [
+trial!(rows_written_before_all_are_read);
+async fn rows_written_before_all_are_read() -> Result<(), Failed> {
+    the_last_to_end_wins(
+        "INSERT INTO t SELECT value, repeat('x', 4000) FROM range(0, 10000)",
+        &["UPDATE t SET s = 'updated' WHERE k = 5"],
+    )
+    .await
+}
+
+trial!(rows_from_another_time);
+async fn rows_from_another_time() -> Result<(), Failed> {
+    the_last_to_end_wins(
+        "INSERT INTO t SELECT k, repeat('x', 4000) FROM tiledb_scan('crash://store/array', timestamp => '2100-01-01') WHERE k = 5",
+        &["UPDATE t SET s = 'updated' WHERE k = 5"],
+    )
+    .await
+}
+
+trial!(a_consolidation_without_times);
+async fn a_consolidation_without_times() -> Result<(), Failed> {
+    the_last_to_end_wins(
+        "INSERT INTO t VALUES (5, repeat('x', 4000))",
+        &[
+            "INSERT INTO t VALUES (9, 'other')",
+            "SELECT * FROM tiledb_consolidate('crash://store/array', timestamps => false)",
+        ],
+    )
+    .await
+}
+
+trials!(
+    [
         ("sparse", Kind::Sparse),
         ("duplicates", Kind::Duplicates),
         ("dense", Kind::Dense),
-    ] {
-        trials.push(trial(format!("rivals::{name}_at_once"), move || {
-            block_on(at_once(kind))
-        }));
-    }
-    let killed = trial("rivals::killed", || block_on(killed()));
-    trials.push(killed.with_ignored_flag(PROGRAM.is_none()));
-    trials
-}
+    ]
+    .map(|(name, kind)| trial(format!("{name}_at_once"), move || block_on(at_once(kind))))
+);
 
 fn session() -> Result<SessionContext, Failed> {
     let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
@@ -214,6 +196,7 @@ async fn hundred() -> Result<(tempfile::TempDir, SessionContext, SessionContext)
     Ok((folder, ctx, other))
 }
 
+trial!(disjoint_changes_do_not_meet);
 /// A statement that cannot be done again is not disturbed by deletes of other cells, whatever they are stored as.
 async fn disjoint_changes_do_not_meet() -> Result<(), Failed> {
     let merge = "MERGE INTO t USING once ON t.x = once.x WHEN MATCHED THEN UPDATE SET v = once.v \
@@ -255,6 +238,7 @@ fn names_both(error: &str) -> bool {
     theirs && error.contains("(x = 20 to 29)") && error.contains("run the statement again")
 }
 
+trial!(a_stream_is_not_read_twice);
 /// A stream would be empty, so what it was to change stays as it is.
 async fn a_stream_is_not_read_twice() -> Result<(), Failed> {
     let (_folder, ctx, other) = hundred().await?;
@@ -272,6 +256,7 @@ async fn a_stream_is_not_read_twice() -> Result<(), Failed> {
     }
 }
 
+trial!(complete_fragments_count_until_they_are_old);
 /// What is complete is about to be committed, unless its writer died long ago.
 async fn complete_fragments_count_until_they_are_old() -> Result<(), Failed> {
     let (folder, ctx, other) = hundred().await?;
@@ -308,6 +293,7 @@ async fn complete_fragments_count_until_they_are_old() -> Result<(), Failed> {
     }
 }
 
+trial!(what_met_another_is_done_again);
 /// What a statement has read is outdated, so it reads again, also where the optimizer had put a number into its plan.
 async fn what_met_another_is_done_again() -> Result<(), Failed> {
     for (statement, beside, query, expected) in [
@@ -363,6 +349,7 @@ async fn what_met_another_is_done_again() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(a_move_is_done_again);
 /// A move by a condition on attributes reads all rows, even if it looks for only one coordinate that may be taken. The row that
 /// another statement adds to its rows would get the same coordinate.
 async fn a_move_is_done_again() -> Result<(), Failed> {
@@ -378,6 +365,7 @@ async fn a_move_is_done_again() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(a_dense_array_grows_beside_a_merge);
 /// A dense array shows all cells of the box around its fragments. A MERGE that found no cell there finds one with the fill value
 /// when another statement has made the box larger, but not when it is elsewhere.
 async fn a_dense_array_grows_beside_a_merge() -> Result<(), Failed> {
@@ -940,6 +928,7 @@ const KILLED: [(&str, &str); 7] = [
     ("vacuum", "SELECT * FROM tiledb_vacuum('array')"),
 ];
 
+trials!([trial("killed", || block_on(killed())).with_ignored_flag(PROGRAM.is_none())]);
 /// `tiledb-sql` is killed at a random moment: the array holds what it held before or what the statement makes of it.
 async fn killed() -> Result<(), Failed> {
     let times = std::env::var("RIVALS_KILLED")

@@ -18,7 +18,7 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::register;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::throttle::{ThrottleConfig, ThrottledStore};
@@ -44,19 +44,14 @@ enum ArrayKind {
     Dense,
 }
 
-pub fn trials() -> Vec<Trial> {
-    let kinds = [
+trials!(
+    [
         ("sparse", ArrayKind::Sparse),
         ("duplicates", ArrayKind::Duplicates),
         ("dense", ArrayKind::Dense),
-    ];
-    let trials = kinds.map(|(name, kind)| {
-        trial(format!("serial::{name}_races"), move || {
-            block_on(races(kind))
-        })
-    });
-    trials.into()
-}
+    ]
+    .map(|(name, kind)| trial(format!("{name}_races"), move || block_on(races(kind))))
+);
 
 /// A statement.
 #[derive(Debug, Clone)]

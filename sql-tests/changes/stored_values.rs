@@ -9,20 +9,23 @@ use datafusion::arrow::datatypes::{Field, Int64Type, Schema};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::{Array, execute};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::support::array_files::Files;
+use crate::support::trials::SqlTrial;
 use crate::support::{golden, session_shapes};
 use crate::{block_on, trial};
 
-pub fn trials() -> Vec<Trial> {
+trials!(nulls_and_losses());
+
+fn nulls_and_losses() -> Vec<SqlTrial> {
     let mut trials = Vec::new();
     for (number, column) in REQUIRED.iter().enumerate() {
-        let name = format!("values::null_in_not_null_{number}");
+        let name = format!("null_in_not_null_{number}");
         trials.push(trial(name, move || block_on(null_is_refused(column))));
     }
     for (number, way) in WAYS.iter().enumerate() {
-        let name = format!("values::lossy_{number}");
+        let name = format!("lossy_{number}");
         trials.push(trial(name, move || block_on(nothing_is_lost(way))));
     }
     for array in [
@@ -32,15 +35,9 @@ pub fn trials() -> Vec<Trial> {
         "enum_dense",
         "dense_default_fills",
     ] {
-        let name = format!("values::kept_nulls_{array}");
+        let name = format!("kept_nulls_{array}");
         trials.push(trial(name, move || block_on(nulls_are_kept(array))));
     }
-    trials.push(trial("values::kept_numbers_in_dense_boxes", || {
-        block_on(numbers_are_kept())
-    }));
-    trials.push(trial("values::defaults", || block_on(defaults())));
-    trials.push(trial("values::prepared", || block_on(prepared())));
-    trials.push(trial("values::set_twice", || block_on(set_twice())));
     trials
 }
 
@@ -286,9 +283,10 @@ async fn nulls_are_kept(array: &str) -> Result<(), Failed> {
     }
 }
 
+trial!(kept_numbers_in_dense_boxes);
 /// If a statement writes a dense box, the cells between the given ones keep their stored numbers: NaT in an attribute whose
 /// fill value is another date, and a code that the enumeration doesn't have.
-async fn numbers_are_kept() -> Result<(), Failed> {
+async fn kept_numbers_in_dense_boxes() -> Result<(), Failed> {
     let desk = SessionFolder::open()?;
     let create = |name: &str, not_null: &str| {
         format!(
@@ -475,6 +473,7 @@ async fn nothing_is_lost(way: &AssignmentForm) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(defaults);
 /// Tests omitted columns, and DEFAULT.
 async fn defaults() -> Result<(), Failed> {
     let desk = SessionFolder::open()?;
@@ -523,6 +522,7 @@ async fn defaults() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(prepared);
 /// Prepared statements take the types of their columns.
 async fn prepared() -> Result<(), Failed> {
     let desk = SessionFolder::open()?;
@@ -567,6 +567,7 @@ async fn prepared() -> Result<(), Failed> {
     }
 }
 
+trial!(set_twice);
 /// A statement can set a column only once.
 async fn set_twice() -> Result<(), Failed> {
     let desk = SessionFolder::open()?;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::format::domain_range::DomainRange;
 use tiledb_engine::format::fragment::footer::Footer;
 use tiledb_engine::format::schema::ArraySchema;
@@ -13,20 +13,6 @@ use crate::support::array_files::{
     Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer,
 };
 use crate::support::{allocations, neutral_rows};
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("wide_grids::both_ends_of_a_type", || block_on(both_ends())),
-        trial("wide_grids::whole_types", || block_on(whole_types())),
-        trial("wide_grids::last_tiles", || block_on(last_tiles())),
-        trial(
-            "wide_grids::too_large_tiles",
-            || block_on(too_large_tiles()),
-        ),
-        trial("wide_grids::counts", || block_on(counts())),
-    ]
-}
 
 /// The integer types in SQL, their sizes in bytes, and their limits.
 const TYPES: [(&str, usize, i128, i128); 8] = [
@@ -175,9 +161,10 @@ async fn check_count(session: &GridSession, rows: u128) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(both_ends_of_a_type);
 /// Tests every integer type with the widest domains that libtiledb accepts, in tiles of one cell and of as many cells as divide
 /// the domain.
-async fn both_ends() -> Result<(), Failed> {
+async fn both_ends_of_a_type() -> Result<(), Failed> {
     for (ty, _, min, max) in TYPES {
         for dimensions in 1..=3 {
             let (lo, hi) = (min, max - 1);
@@ -230,6 +217,7 @@ fn forge(files: &mut Files, bytes: usize, moved: &[(i128, i128)]) {
     });
 }
 
+trial!(whole_types);
 /// Tests domains of every value of a type, up to 2^192 cells, which old releases accepted.
 async fn whole_types() -> Result<(), Failed> {
     for (ty, bytes, min, max) in TYPES {
@@ -248,6 +236,7 @@ async fn whole_types() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(last_tiles);
 /// Tests last tiles that end beyond the type. The other tiles can be written and changed. libtiledb crashes if it meets cells
 /// in the last tile, so writes to it are refused, while existing cells there are read.
 async fn last_tiles() -> Result<(), Failed> {
@@ -298,6 +287,7 @@ async fn last_tiles() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(too_large_tiles);
 /// Tests tiles that no machine can hold: the array can be opened, and has no rows.
 async fn too_large_tiles() -> Result<(), Failed> {
     let session = GridSession::new()?;
@@ -328,6 +318,7 @@ async fn too_large_tiles() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(counts);
 /// Tests as many rows as COUNT can return, and one more.
 async fn counts() -> Result<(), Failed> {
     for (hi, rows) in [(i64::MAX - 1, i64::MAX as u128), (i64::MAX, 1 << 63)] {

@@ -10,43 +10,15 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{TileDbTable, register};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::changes::crashes::execute;
 use crate::support::neutral_rows;
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("writers::eight_at_once", || block_on(eight_at_once())),
-        trial("writers::staged_files_of_a_crash_hinder_nobody", || {
-            block_on(staged_files_of_a_crash_hinder_nobody())
-        }),
-        trial("writers::failed_statements_leave_no_files", || {
-            block_on(failed_statements_leave_no_files())
-        }),
-        trial("writers::dropped_statements_leave_no_files", || {
-            block_on(dropped_statements_leave_no_files())
-        }),
-        trial("writers::no_earlier_instant_changes", || {
-            block_on(no_earlier_instant_changes())
-        }),
-        trial(
-            "writers::no_earlier_instant_changes_at_chosen_times",
-            || block_on(no_earlier_instant_changes_at_chosen_times()),
-        ),
-        trial("writers::commits_are_listed_in_order", || {
-            block_on(commits_are_listed_in_order())
-        }),
-        trial("writers::a_window_of_time_takes_no_changes", || {
-            block_on(a_window_of_time_takes_no_changes())
-        }),
-    ]
-}
 
 const SPARSE: &str = "(x BIGINT NOT NULL, s VARCHAR, PRIMARY KEY (x))";
 const CAPACITY: &str = "'tiledb.capacity' '100'";
 
+trial!(eight_at_once);
 async fn eight_at_once() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let array = folder.path().join("array");
@@ -80,6 +52,7 @@ async fn eight_at_once() -> Result<(), Failed> {
     expect(&ctx, &findings, 0).await
 }
 
+trial!(staged_files_of_a_crash_hinder_nobody);
 /// A process died while it staged its files: their names are nobody else's.
 async fn staged_files_of_a_crash_hinder_nobody() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -101,6 +74,7 @@ async fn staged_files_of_a_crash_hinder_nobody() -> Result<(), Failed> {
     expect(&ctx, &findings, 2).await
 }
 
+trial!(failed_statements_leave_no_files);
 async fn failed_statements_leave_no_files() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let array = folder.path().join("array");
@@ -124,6 +98,7 @@ async fn failed_statements_leave_no_files() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(dropped_statements_leave_no_files);
 /// The rows never end, so the statement is in the middle of writing when it is dropped.
 async fn dropped_statements_leave_no_files() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -345,6 +320,7 @@ fn times_of_commits(array: &Path) -> Result<Vec<u64>, Failed> {
     Ok(times)
 }
 
+trial!(no_earlier_instant_changes);
 async fn no_earlier_instant_changes() -> Result<(), Failed> {
     for story in STORIES {
         let folder = tempfile::tempdir()?;
@@ -369,6 +345,7 @@ async fn no_earlier_instant_changes() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(no_earlier_instant_changes_at_chosen_times);
 async fn no_earlier_instant_changes_at_chosen_times() -> Result<(), Failed> {
     let tended: [&[&str]; 4] = [
         &[],
@@ -479,6 +456,7 @@ fn check_order(array: &Path, after: &str) -> Result<(), Failed> {
     }
 }
 
+trial!(commits_are_listed_in_order);
 /// Tests lists of several commits beside older commit files, which are removed later, and beside commits of an earlier time.
 async fn commits_are_listed_in_order() -> Result<(), Failed> {
     let several = [
@@ -538,6 +516,7 @@ async fn commits_are_listed_in_order() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(a_window_of_time_takes_no_changes);
 /// A table that shows only a part of the array's time refuses every statement that changes it, however it was opened.
 async fn a_window_of_time_takes_no_changes() -> Result<(), Failed> {
     const STATEMENTS: [&str; 12] = [

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use super::arrays::{Loaded, Source};
 use super::ast::Statement;
@@ -25,7 +25,6 @@ use super::report::report;
 use super::run::Runner;
 use super::session::{Parts, USUAL};
 use crate::support::rng::Rng;
-use crate::trial;
 
 /// So many statements are enough to meet a mistake.
 const STATEMENTS: u64 = 600;
@@ -41,15 +40,14 @@ enum Mistake {
     FiltersBelowLimit,
 }
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("fuzz::a_table_that_drops_rows_is_found", || {
-            found(Mistake::DropsThrees, 130)
-        }),
-        trial("fuzz::a_filter_below_a_limit_is_found", || {
-            found(Mistake::FiltersBelowLimit, 170)
-        }),
-    ]
+trial!(a_table_that_drops_rows_is_found);
+fn a_table_that_drops_rows_is_found() -> Result<(), Failed> {
+    found(Mistake::DropsThrees, 130)
+}
+
+trial!(a_filter_below_a_limit_is_found);
+fn a_filter_below_a_limit_is_found() -> Result<(), Failed> {
+    found(Mistake::FiltersBelowLimit, 170)
 }
 
 /// Rows in memory, with a mistake.

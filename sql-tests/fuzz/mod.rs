@@ -27,25 +27,23 @@ mod walk;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use self::campaign::Campaign;
-use crate::trial;
 
 /// How long a trial runs if nothing else is asked for.
 const SECONDS: u64 = 12;
 const FIXED_SEED: u64 = 20_261_122;
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        trial("fuzz::fixed_seed", || {
-            run(number("SEED").unwrap_or(FIXED_SEED))
-        }),
-        trial("fuzz::fresh_seed", || run(fresh_seed())),
-    ];
-    trials.extend(generate::trials());
-    trials.extend(faulty::trials());
-    trials
+trial!(fixed_seed);
+fn fixed_seed() -> Result<(), Failed> {
+    run(number("SEED").unwrap_or(FIXED_SEED))
+}
+
+trial!(fresh_seed);
+fn fresh_seed() -> Result<(), Failed> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    run(now.map_or(0, |now| now.as_secs()))
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -53,11 +51,6 @@ fn number(name: &str) -> Option<u64> {
         .ok()?
         .parse()
         .ok()
-}
-
-fn fresh_seed() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs())
 }
 
 fn run(seed: u64) -> Result<(), Failed> {

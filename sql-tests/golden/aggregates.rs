@@ -14,7 +14,7 @@ use datafusion::functions_aggregate::expr_fn::{avg, count, max, min, sum};
 use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::support::{allocations, golden};
@@ -22,11 +22,9 @@ use crate::support::{allocations, golden};
 /// An aggregate of a column.
 type Aggregate = fn(Expr) -> Expr;
 
-pub fn trials() -> Vec<Trial> {
-    golden::on_one_of_four("aggregates", 0, |array, entry| async move {
-        check(array, &entry).await
-    })
-}
+trials!(golden::on_one_of_four(0, |array, entry| async move {
+    check(array, &entry).await
+}));
 
 /// The ways of answering, the first of which is what the others must agree with.
 const CELLS: &str = "cells";

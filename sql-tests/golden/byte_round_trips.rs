@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use datafusion_tiledb::Result;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::filter::{Pipeline, Scratch, TileContext, TileEncoder, generic_tile};
 use tiledb_engine::format::commit::{
     CommitEntryKind, CommitKind, LIST_START, encode_commit_list, encode_consolidated_commits,
@@ -91,17 +91,7 @@ const KINDS: [Kind; 6] = [
     },
 ];
 
-pub fn trials() -> Vec<Trial> {
-    let kinds = KINDS.into_iter().map(|kind| {
-        let name = format!("written::{}", kind.name);
-        trial(name, move || kind.is_written_as_it_was())
-    });
-    let mut trials = kinds.collect::<Vec<_>>();
-    trials.push(trial("written::commits", commits));
-    trials.push(trial("written::fragments", fragments));
-    trials.push(trial("written::tiles", tiles));
-    trials
-}
+trials!(KINDS.map(|kind| trial(kind.name, move || kind.is_written_as_it_was())));
 
 /// The arrays of which something is written in another way, and why.
 const DIFFERENT: [(&str, &str); 2] = [
@@ -184,6 +174,7 @@ impl Kind {
     }
 }
 
+trial!(commits);
 fn commits() -> std::result::Result<(), Failed> {
     let mut written = Written::default();
     let is = |folder: &str, _: &str| folder == "__commits";
@@ -218,6 +209,7 @@ fn commits() -> std::result::Result<(), Failed> {
     written.end(20)
 }
 
+trial!(fragments);
 /// Footers and all sections.
 fn fragments() -> std::result::Result<(), Failed> {
     let mut written = Written::default();
@@ -327,6 +319,7 @@ impl Fragment {
     }
 }
 
+trial!(tiles);
 /// The tiles of all fields: values, offsets and validity.
 fn tiles() -> std::result::Result<(), Failed> {
     let mut written = Written::default();

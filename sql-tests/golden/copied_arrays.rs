@@ -8,7 +8,7 @@ use bytes::Bytes;
 use datafusion::catalog::TableProvider;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{Location, TableOptions, TileDbTable, register};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::array::window::OpenWindow;
@@ -31,11 +31,9 @@ const REFUSED: [&str; 5] = [
     "cannot be written by this release",
 ];
 
-pub fn trials() -> Vec<Trial> {
-    golden::on_one_of_four("copied", 0, |array, entry| async move {
-        copied(&array, &entry).await
-    })
-}
+trials!(golden::on_one_of_four(0, |array, entry| async move {
+    copied(&array, &entry).await
+}));
 
 async fn copied(array: &Path, entry: &Value) -> Result<(), Failed> {
     let options = golden::options(entry);

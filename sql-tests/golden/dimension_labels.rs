@@ -12,33 +12,12 @@ use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::storage::{MetadataCache, RequestKind, RequestLog, release_buffers};
 use tiledb_engine::tile::tile_memory::release_tile_memory;
 
 use crate::support::array_files::{Files, contents, plain_tile};
 use crate::support::golden;
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("labels::requests", || block_on(requests())),
-        trial("labels::few_tiles", || block_on(few_tiles())),
-        trial("labels::elsewhere", || block_on(elsewhere())),
-        trial("labels::nullable_and_codes", || {
-            block_on(nullable_and_codes())
-        }),
-        trial("labels::missing", || block_on(missing())),
-        trial(
-            "labels::not_what_was_said",
-            || block_on(not_what_was_said()),
-        ),
-        trial("labels::damaged", || block_on(damaged())),
-        trial("labels::memory", || block_on(memory())),
-        trial("labels::every_session", || block_on(every_session())),
-        trial("labels::changed", || block_on(changes())),
-    ]
-}
 
 /// A session with the array as table `t`.
 async fn session(files: &Files, log: &Arc<RequestLog>) -> Result<SessionContext, String> {
@@ -98,6 +77,7 @@ fn refused(what: &str, outcome: Result<Vec<String>, String>, words: &[&str]) -> 
     }
 }
 
+trial!(requests);
 /// A query that names no label lists the array alone and reads none of its labels.
 async fn requests() -> Result<(), Failed> {
     let log = Arc::new(RequestLog::new());
@@ -140,6 +120,7 @@ async fn requests() -> Result<(), Failed> {
     expect("label tiles read", read, 0)
 }
 
+trial!(few_tiles);
 /// Of forty tiles of labels, those are read that can hold what is asked.
 async fn few_tiles() -> Result<(), Failed> {
     let log = Arc::new(RequestLog::new());
@@ -244,6 +225,7 @@ fn moved(files: &mut Files) -> Files {
 const DEPTHS: &str = "SELECT d, depth, rank FROM t WHERE depth BETWEEN 1 AND 2 ORDER BY d";
 const WANTED: [&str; 3] = ["3 1.0 8", "4 1.5 7", "5 2.0 6"];
 
+trial!(elsewhere);
 /// Below the array, beside it, or anywhere else; in whatever order the entry promises.
 async fn elsewhere() -> Result<(), Failed> {
     let wanted = WANTED.map(str::to_owned).to_vec();
@@ -304,6 +286,7 @@ fn refused_because(
     refused(what, outcome, &[words, "label depth", "external_members"])
 }
 
+trial!(nullable_and_codes);
 /// An array of the user's may hold NULLs, or codes of an enumeration, which a label shows as they are.
 async fn nullable_and_codes() -> Result<(), Failed> {
     let nullable = Files::golden("dense_nullable_fixed");
@@ -339,6 +322,7 @@ async fn nullable_and_codes() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(missing);
 /// Without the array of one label, everything but that label is there.
 async fn missing() -> Result<(), Failed> {
     let mut files = Files::golden("dimension_labels");
@@ -362,6 +346,7 @@ async fn missing() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(not_what_was_said);
 /// A label array that is not what the labelled array says is an error of its label alone.
 async fn not_what_was_said() -> Result<(), Failed> {
     let sparse = Files::golden("quickstart_sparse");
@@ -467,6 +452,7 @@ async fn not_what_was_said() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(damaged);
 /// Damage to a label array never panics, and never touches the other columns.
 async fn damaged() -> Result<(), Failed> {
     let whole = Files::golden("dimension_labels");
@@ -501,6 +487,7 @@ async fn damaged() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(memory);
 /// Labels take their memory from the pool and give it back; where there is none, the error says so.
 async fn memory() -> Result<(), Failed> {
     for bytes in [0, 1000, 10_000, 100_000, 10_000_000] {
@@ -532,6 +519,7 @@ async fn memory() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(every_session);
 /// Projections in any order, under any number of partitions and any size of batches, see the same labels.
 async fn every_session() -> Result<(), Failed> {
     let path = golden::folder().join("labels_sparse").display().to_string();
@@ -561,6 +549,7 @@ async fn every_session() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(changes);
 /// Cells of labelled arrays change, fragments become one and columns come; labels stay, and libtiledb 2.30 reads the rows that
 /// stand here. What would write a label is refused.
 async fn changes() -> Result<(), Failed> {

@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::catalog::TableProvider;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::golden::pruning;
@@ -18,11 +18,9 @@ use crate::support::{golden, neutral_rows};
 /// Partitions and rows of a batch: answers must not depend on it.
 const SESSIONS: [(usize, usize); 2] = [(3, 8192), (1, 7)];
 
-pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("enumerated", 2, |array, entry| async move {
-        check(&array, &entry).await
-    })
-}
+trials!(golden::on_oldest_or_newest(2, |array, entry| async move {
+    check(&array, &entry).await
+}));
 
 async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
     let of_enumerations = |entry: &Value| {

@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::golden::pruning;
 use crate::support::{golden, neutral_rows};
 
-pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("grouping", 1, |array, entry| async move {
-        check(&array, &entry).await
-    })
-}
+trials!(golden::on_oldest_or_newest(1, |array, entry| async move {
+    check(&array, &entry).await
+}));
 
 async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
     let Some((table, memory, rows)) = pruning::copied(array, entry).await? else {

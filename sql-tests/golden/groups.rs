@@ -13,7 +13,7 @@ use datafusion_tiledb::catalog::attached_notice;
 use datafusion_tiledb::{TileDbGroup, detach_group, register, register_group};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use object_store::memory::InMemory;
 use object_store::{ObjectStoreExt, path::Path as StorePath};
 use tiledb_engine::array::group::{Group, MemberLocation};
@@ -21,31 +21,9 @@ use tiledb_engine::array::window::{OpenWindow, TimestampMs};
 use tiledb_engine::format::group::ObjectKind;
 use tiledb_engine::storage::{ExternalMembers, Location, MetadataCache, RequestLog, Storage};
 
+use crate::data;
 use crate::support::array_files::{Files, contents, plain_tile};
 use crate::support::fixtures;
-use crate::{block_on, data, trial};
-
-type Test = fn() -> BoxFuture<'static, Result<(), Failed>>;
-
-pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 9] = [
-        ("as_libtiledb_lists_them", || {
-            as_libtiledb_lists_them().boxed()
-        }),
-        ("attaching_reads_group_files_only", || requests().boxed()),
-        ("names_are_looked_up_anew", || anew().boxed()),
-        ("absolute_members", || absolute_members().boxed()),
-        ("in_memory", || in_memory().boxed()),
-        ("wide_and_deep", || wide_and_deep().boxed()),
-        ("damage", || damage().boxed()),
-        ("sessions", || sessions().boxed()),
-        ("before_lists_of_members", || before_lists().boxed()),
-    ];
-    tests
-        .into_iter()
-        .map(|(name, test)| trial(format!("groups::{name}"), move || block_on(test())))
-        .collect()
-}
 
 fn folder(name: &str) -> PathBuf {
     fixtures::root().join("groups").join(name)
@@ -149,6 +127,7 @@ fn is_same(found: &Member, golden: &Member) -> bool {
     name && kind == golden_kind && folder == golden_folder
 }
 
+trial!(as_libtiledb_lists_them);
 async fn as_libtiledb_lists_them() -> Result<(), Failed> {
     let expected = fs::read_to_string(data().join("groups/expected.jsonl"))?;
     let mut count = 0;
@@ -169,7 +148,8 @@ async fn as_libtiledb_lists_them() -> Result<(), Failed> {
     Ok(())
 }
 
-async fn requests() -> Result<(), Failed> {
+trial!(attaching_reads_group_files_only);
+async fn attaching_reads_group_files_only() -> Result<(), Failed> {
     let log = Arc::new(RequestLog::new());
     let cache = Arc::new(MetadataCache::new(1 << 20));
     let ctx = SessionContext::new();
@@ -209,8 +189,9 @@ async fn requests() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(before_lists_of_members);
 /// A group from before TileDB 2.8 lists no members. A notice tells whoever attaches it how to reach the arrays in its folder.
-async fn before_lists() -> Result<(), Failed> {
+async fn before_lists_of_members() -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;
     let group = scratch.path().join("old");
     Files::of(&folder("experiment/obs")).write(&group.join("obs"));
@@ -242,7 +223,8 @@ async fn before_lists() -> Result<(), Failed> {
     Ok(())
 }
 
-async fn anew() -> Result<(), Failed> {
+trial!(names_are_looked_up_anew);
+async fn names_are_looked_up_anew() -> Result<(), Failed> {
     let (_scratch, group) = copy("experiment")?;
     let ctx = SessionContext::new();
     register_group(&ctx, "exp", text(&group)).await?;
@@ -276,6 +258,7 @@ async fn anew() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(absolute_members);
 async fn absolute_members() -> Result<(), Failed> {
     let (scratch, group) = copy("experiment")?;
     let other = scratch.path().join("other");
@@ -364,6 +347,7 @@ async fn absolute_members() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(in_memory);
 async fn in_memory() -> Result<(), Failed> {
     let store = InMemory::new();
     for (path, bytes) in &Files::of(&folder("experiment")).0 {
@@ -403,6 +387,7 @@ async fn in_memory() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(wide_and_deep);
 /// A chain of groups deeper than what is listed, and groups that hold the next one many times over.
 async fn wide_and_deep() -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;
@@ -445,6 +430,7 @@ async fn wide_and_deep() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(damage);
 async fn damage() -> Result<(), Failed> {
     let (_scratch, group) = copy("experiment")?;
     let files = Files::of(&group);
@@ -494,6 +480,7 @@ async fn damage() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(sessions);
 /// What wraps a session's catalogs before or after neither hides groups nor shows them to other sessions.
 async fn sessions() -> Result<(), Failed> {
     let ctx = SessionContext::new();

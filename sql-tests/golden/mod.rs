@@ -1,6 +1,7 @@
 //! Arrays that libtiledb wrote, read in every way: the answers are those of libtiledb, or those of the same rows in memory.
 
 pub mod aggregates;
+pub mod answers;
 pub mod byte_round_trips;
 pub mod copied_arrays;
 pub mod dimension_labels;

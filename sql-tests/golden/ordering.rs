@@ -19,7 +19,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
 use datafusion_tiledb::scan::source::TileDbSource;
 use futures::TryStreamExt;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 use tiledb_engine::memory::budget::Unlimited;
 use tiledb_engine::scan::ScanPlan;
@@ -59,11 +59,9 @@ const READ_IN_ORDER: [&str; 13] = [
     "sparse_value_gone",
 ];
 
-pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("ordering", 0, |array, entry| async move {
-        check(&array, &entry).await
-    })
-}
+trials!(golden::on_oldest_or_newest(0, |array, entry| async move {
+    check(&array, &entry).await
+}));
 
 async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
     let name = entry["name"].as_str().unwrap_or_default();

@@ -11,27 +11,26 @@ use std::path::{Path, PathBuf};
 
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::execute;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::support::array_files::Files;
 use crate::support::golden;
+use crate::support::trials::SqlTrial;
 use crate::{block_on, data, trial};
 
 /// The name of an array and the statements that write it.
 type Section = (String, String);
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = sections()
-        .into_iter()
-        .map(|(name, statements)| {
-            trial(format!("ours::{name}"), move || {
-                block_on(written_again(&name, &statements))
-            })
+trials!(each_array());
+
+fn each_array() -> Vec<SqlTrial> {
+    let arrays = sections().into_iter().map(|(name, statements)| {
+        trial(name.clone(), move || {
+            block_on(written_again(&name, &statements))
         })
-        .collect();
-    trials.push(trial("ours::all_are_kept", all_are_kept));
-    trials
+    });
+    arrays.collect()
 }
 
 fn sections() -> Vec<Section> {
@@ -58,6 +57,7 @@ fn kept() -> Vec<(PathBuf, Value)> {
     arrays
 }
 
+trial!(all_are_kept);
 fn all_are_kept() -> Result<(), Failed> {
     let kept = kept().into_iter();
     let kept: Vec<String> = kept

@@ -15,7 +15,7 @@ use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::logical_expr::{Expr, JoinType, lit, not};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::support::{golden, neutral_rows};
@@ -27,11 +27,9 @@ const QUERIES: usize = 4;
 /// Partitions and rows of a batch: answers must not depend on it.
 const SESSIONS: [(usize, usize); 3] = [(2, 8192), (1, 7), (5, 100)];
 
-pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("pruning", 0, |array, entry| async move {
-        check(&array, &entry).await
-    })
-}
+trials!(golden::on_oldest_or_newest(0, |array, entry| async move {
+    check(&array, &entry).await
+}));
 
 /// An array and the same rows in memory; `None` if there are no rows or many.
 pub async fn copied(

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Expr, col, lit};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::scalar::ScalarValue;
 use datafusion_tiledb::TileDbTable;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 use tiledb_engine::format::schema::ArraySchema;
 
@@ -26,7 +26,6 @@ use crate::golden::pruning;
 use crate::hostile::bad_input::edit_schema;
 use crate::support::array_files::Files;
 use crate::support::{golden, neutral_rows};
-use crate::{block_on, trial};
 
 /// Larger arrays are left to other tests.
 const MOST_ROWS: usize = 5_000;
@@ -36,16 +35,9 @@ const QUERIES: usize = 2;
 
 type Options = Vec<(String, String)>;
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = golden::on_one_of_four("history", 0, |array, entry| async move {
-        check(array, &entry).await
-    });
-    trials.extend([
-        trial("history::names_taken", || block_on(names_taken())),
-        trial("history::times_beyond", || block_on(times_beyond())),
-    ]);
-    trials
-}
+trials!(golden::on_one_of_four(0, |array, entry| async move {
+    check(array, &entry).await
+}));
 
 fn and(options: &Options, more: &[(&str, &str)]) -> Options {
     let more = more.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -317,6 +309,7 @@ impl Facts {
     }
 }
 
+trial!(names_taken);
 /// An attribute of the name of a system column is read as always, and the option is refused.
 async fn names_taken() -> Result<(), Failed> {
     for name in ["__timestamp", "__fragment"] {
@@ -352,6 +345,7 @@ async fn names_taken() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(times_beyond);
 /// A fragment of a time that no timestamp can be has no `__timestamp`, and everything else.
 async fn times_beyond() -> Result<(), Failed> {
     let mut files = Files::golden("sparse_value_gone");

@@ -8,13 +8,16 @@ use std::fs;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::prelude::SessionContext;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::{Map, Value};
 
 use crate::support::golden;
+use crate::support::trials::SqlTrial;
 use crate::{block_on, trial};
 
-pub fn trials() -> Vec<Trial> {
+trials!(each_array());
+
+fn each_array() -> Vec<SqlTrial> {
     let mut names: Vec<String> = fs::read_dir(golden::folder())
         .expect("the folder is there")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -23,7 +26,7 @@ pub fn trials() -> Vec<Trial> {
     names.sort();
     names
         .into_iter()
-        .map(|name| trial(format!("facts::{name}"), move || block_on(check(&name))))
+        .map(|name| trial(name.clone(), move || block_on(check(&name))))
         .collect()
 }
 

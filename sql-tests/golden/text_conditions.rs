@@ -10,7 +10,7 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::TableProvider;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::golden::pruning;
@@ -21,11 +21,9 @@ const VALUES: usize = 3;
 /// About so many questions are asked of an array.
 const QUERIES: usize = 4;
 
-pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("texts", 1, |array, entry| async move {
-        check(&array, &entry).await
-    })
-}
+trials!(golden::on_oldest_or_newest(1, |array, entry| async move {
+    check(&array, &entry).await
+}));
 
 async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
     let Some((table, memory, rows)) = pruning::copied(array, entry).await? else {

@@ -11,7 +11,7 @@ use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Int64Type, SchemaRef};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::support::session_shapes::{SHAPES, Shape, USUAL};
@@ -21,12 +21,10 @@ const MOST_ROWS: usize = 5_000;
 /// So many pairs of times of an array are compared.
 const MOST_PAIRS: usize = 4;
 
-pub fn trials() -> Vec<Trial> {
-    // Others than those that `history` tries.
-    golden::on_one_of_four("differences", 2, |array, entry| async move {
-        check(&array, &entry).await
-    })
-}
+// Others than those that `system_columns` tries.
+trials!(golden::on_one_of_four(2, |array, entry| async move {
+    check(&array, &entry).await
+}));
 
 async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
     let ctx = USUAL.context()?;

@@ -1,6 +1,6 @@
 //! Bad input, a test per kind: each gives an error that names the thing, what was found and what was expected.
 //!
-//! Damage by chance, and of each kind of file, is in `mutation`, sizes forged with care in `forged`; here is
+//! Damage by chance, and of each kind of file, is in `mutation`, sizes forged with care in `forged_sizes`; here is
 //! what may lie at a path, what a user may ask, and what other releases wrote.
 
 use std::path::Path;
@@ -10,44 +10,18 @@ use std::sync::Arc;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::storage::MetadataCache;
 
 #[cfg(unix)]
-use crate::shell::program::{Place, Ran, ran, shell_trial};
+use crate::shell::program::{Place, Ran, ran};
 use crate::support::array_files::{
     Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer,
 };
 use crate::support::{allocations, golden};
-use crate::{block_on, trial};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("bad_input::places", || block_on(places())),
-        trial("bad_input::options", || block_on(options())),
-        trial("bad_input::wrong_types", || block_on(wrong_types())),
-        trial("bad_input::future_schema", || block_on(future_schema())),
-        trial("bad_input::future_fragment", || block_on(future_fragment())),
-        trial("bad_input::past_array", || block_on(past_array())),
-        trial("bad_input::missing_parts", || block_on(missing_parts())),
-        trial("bad_input::misplaced_copies_of_footers", || {
-            block_on(misplaced_copies_of_footers())
-        }),
-        trial("bad_input::names", || block_on(names())),
-        #[cfg(unix)]
-        shell_trial("full_disk", full_disk),
-        trial("bad_deletes::damaged", || block_on(damaged())),
-        trial("bad_deletes::senseless", || block_on(senseless())),
-        trial("bad_deletes::inside_a_con_file", || {
-            block_on(inside_a_con_file())
-        }),
-        trial("bad_deletes::of_no_concern", || block_on(of_no_concern())),
-        trial("bad_deletes::in_a_dense_array", || {
-            block_on(in_a_dense_array())
-        }),
-    ]
-}
-
+#[cfg(unix)]
+trial!(full_disk);
 /// A file that cannot grow is what a full disk is: the statement names it, and leaves nothing behind.
 #[cfg(unix)]
 fn full_disk(place: &Place) -> Result<(), Failed> {
@@ -134,6 +108,7 @@ pub async fn read_files(files: &Files, sql: &str) -> Result<usize, String> {
     read(folder.path(), &[], sql).await
 }
 
+trial!(places);
 /// Places that are no array, by the builder and as a table name.
 async fn places() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -166,6 +141,7 @@ async fn places() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(options);
 /// Options that do not exist, and values that are none.
 async fn options() -> Result<(), Failed> {
     let array = golden::folder().join("quickstart_dense");
@@ -223,6 +199,7 @@ async fn options() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(wrong_types);
 /// A value of the wrong type in a filter is told as such, and never matches by accident.
 async fn wrong_types() -> Result<(), Failed> {
     let dense = golden::folder().join("quickstart_dense");
@@ -271,6 +248,7 @@ pub fn edit_schema(files: &mut Files, edit: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
+trial!(future_schema);
 async fn future_schema() -> Result<(), Failed> {
     for version in [24_u32, 1000, u32::MAX] {
         let mut files = Files::golden("quickstart_sparse");
@@ -283,6 +261,7 @@ async fn future_schema() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(future_fragment);
 async fn future_fragment() -> Result<(), Failed> {
     let mut files = Files::golden("quickstart_sparse");
     files.rename(|path| path.replace("_22.wrt", "_24.wrt").replace("_22/", "_24/"));
@@ -305,6 +284,7 @@ async fn future_fragment() -> Result<(), Failed> {
     )
 }
 
+trial!(past_array);
 async fn past_array() -> Result<(), Failed> {
     let mut files = Files::golden("quickstart_sparse");
     files.rename(|path| {
@@ -341,6 +321,7 @@ async fn past_array() -> Result<(), Failed> {
     )
 }
 
+trial!(misplaced_copies_of_footers);
 /// A copy of a footer that is not where it is said to be costs a request, no more.
 async fn misplaced_copies_of_footers() -> Result<(), Failed> {
     let mut files = Files::golden("fragment_metadata_consolidated");
@@ -365,6 +346,7 @@ async fn misplaced_copies_of_footers() -> Result<(), Failed> {
     Err(format!("{found} rows instead of {rows}").into())
 }
 
+trial!(missing_parts);
 async fn missing_parts() -> Result<(), Failed> {
     let whole = Files::golden("weather_stations");
     let without = |part: &str| {
@@ -420,6 +402,7 @@ async fn missing_parts() -> Result<(), Failed> {
     )
 }
 
+trial!(names);
 async fn names() -> Result<(), Failed> {
     let commit = |name: &str| {
         let mut files = Files::golden("quickstart_sparse");
@@ -466,6 +449,7 @@ fn with_delete(tile: Vec<u8>) -> Files {
     files
 }
 
+trial!(damaged);
 async fn damaged() -> Result<(), Failed> {
     let whole = Files::golden("delete_simple");
     let file = whole.0[&whole.find(".del")].clone();
@@ -503,6 +487,7 @@ async fn damaged() -> Result<(), Failed> {
     refused("depth", read_files(&files, ALL).await, &["levels deep"])
 }
 
+trial!(senseless);
 /// Conditions that can be read but make no sense for this array.
 async fn senseless() -> Result<(), Failed> {
     for (tree, word) in [
@@ -522,6 +507,7 @@ async fn senseless() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(inside_a_con_file);
 async fn inside_a_con_file() -> Result<(), Failed> {
     let mut files = Files::golden("delete_commits_consolidated");
     let path = files.find(".con");
@@ -535,6 +521,7 @@ async fn inside_a_con_file() -> Result<(), Failed> {
     refused("inline", read_files(&files, ALL).await, &words)
 }
 
+trial!(of_no_concern);
 /// A delete older than every cell is not read, whatever it holds.
 async fn of_no_concern() -> Result<(), Failed> {
     let mut files = with_delete(vec![1, 2, 3]);
@@ -549,6 +536,7 @@ async fn of_no_concern() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(in_a_dense_array);
 /// libtiledb writes none there, and reads past those of others.
 async fn in_a_dense_array() -> Result<(), Failed> {
     let sparse = Files::golden("delete_simple");

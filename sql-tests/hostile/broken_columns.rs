@@ -1,7 +1,7 @@
 //! What is wrong with one enumeration or attribute, or with its statistics, costs that column alone: the others are read, the
 //! broken one is still listed, and asking for it is an error that says why, and how to do without.
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::format::enumeration::Enumeration;
 use tiledb_engine::format::fragment::footer::Footer;
 use tiledb_engine::format::schema::ArraySchema;
@@ -11,16 +11,6 @@ use crate::hostile::forged_sizes::{ask, first_filter};
 use crate::support::array_files::{
     Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer,
 };
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("broken_columns::enumerations", || block_on(enumerations())),
-        trial("broken_columns::attributes", || block_on(attributes())),
-        trial("broken_columns::statistics", || block_on(statistics())),
-        trial("broken_columns::storage", || block_on(storage())),
-    ]
-}
 
 /// The columns of `weather_stations` without some, as libtiledb reads them.
 async fn without(files: &Files, column: &str) -> Result<(), Failed> {
@@ -93,6 +83,7 @@ fn encoded(enumeration: &Enumeration) -> Vec<u8> {
     tile
 }
 
+trial!(enumerations);
 async fn enumerations() -> Result<(), Failed> {
     use tiledb_engine::format::datatype::Datatype;
     // As found in the wild: numbers of eight bytes that begin at 0, 2, 4 and 6.
@@ -152,6 +143,7 @@ async fn enumerations() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(attributes);
 async fn attributes() -> Result<(), Failed> {
     // The datatype, and the values per cell, stand before the sizes of the list of filters.
     let datatype = |code: u8| {
@@ -207,6 +199,7 @@ async fn attributes() -> Result<(), Failed> {
     refused(ALL, read_files(&files, ALL).await, &words)
 }
 
+trial!(statistics);
 /// Statistics only save work: what is damaged is not known.
 async fn statistics() -> Result<(), Failed> {
     let whole = Files::golden("weather_stations").plain();
@@ -248,6 +241,7 @@ async fn statistics() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(storage);
 /// That an enumeration cannot be decrypted is not a property of the enumeration: the array is refused.
 async fn storage() -> Result<(), Failed> {
     let sql = "SELECT d FROM t";

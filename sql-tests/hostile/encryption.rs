@@ -12,7 +12,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{
     EncryptionKey, ErrorKind, GroupEdit, MetadataEdit, TileDbGroup, TileDbTable, create_group,
 };
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::enumeration::Enumeration;
 use tiledb_engine::format::filter_list::{Filter, FilterList, Setting};
@@ -20,31 +20,14 @@ use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::storage::{Location, MetadataCache, RequestLog};
 
 use crate::hostile::bad_input::{ALL, read, refused};
-use crate::shell::program::{Place, Ran, shell_trial};
+use crate::shell::program::{Place, Ran};
 use crate::support::array_files::{Files, METADATA_FILE, contents_with, plain_tile};
 use crate::support::golden;
-use crate::{block_on, trial};
 
 /// The key of the golden arrays.
 pub const KEY: &str = "0123456789abcdeF0123456789abcdeF";
 const HEX: &str = "3031323334353637383961626364654630313233343536373839616263646546";
 const WRONG: &str = "another-key-of-thirty-two-bytes!";
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("encryption::keys_in_every_form", || block_on(forms())),
-        trial("encryption::keys_that_do_not_fit", || block_on(misfits())),
-        trial("encryption::one_cache_for_all", || block_on(cache())),
-        trial("encryption::flipped_bits", || block_on(flips())),
-        trial("encryption::plain_tiles", || block_on(plain_tiles())),
-        trial("encryption::plain_files", || block_on(plain_files())),
-        trial("encryption::plain_schemas", || block_on(plain_schemas())),
-        trial("encryption::plain_groups", || block_on(plain_groups())),
-        trial("encryption::nothing_shows_the_key", || block_on(surfaces())),
-        shell_trial("encryption", in_the_shell),
-        shell_trial("encryption_in_logs", in_logs),
-    ]
-}
 
 fn array(name: &str) -> PathBuf {
     golden::folder().join(name)
@@ -62,7 +45,8 @@ pub fn keeps_secrets(what: &str, text: &str) -> Result<(), Failed> {
     }
 }
 
-async fn forms() -> Result<(), Failed> {
+trial!(keys_in_every_form);
+async fn keys_in_every_form() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("key");
     let file = path.display().to_string();
@@ -80,7 +64,8 @@ async fn forms() -> Result<(), Failed> {
     Ok(())
 }
 
-async fn misfits() -> Result<(), Failed> {
+trial!(keys_that_do_not_fit);
+async fn keys_that_do_not_fit() -> Result<(), Failed> {
     for name in ["encrypted_dense", "encrypted_sparse", "encrypted_evolved"] {
         let place = array(name);
         let words = [
@@ -130,8 +115,9 @@ async fn misfits() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(one_cache_for_all);
 /// What one session decrypted is not there for another without the key.
-async fn cache() -> Result<(), Failed> {
+async fn one_cache_for_all() -> Result<(), Failed> {
     let cache = Arc::new(MetadataCache::new(1 << 24));
     for name in [
         "encrypted_dense",
@@ -163,8 +149,9 @@ async fn cache() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(flipped_bits);
 /// Any changed bit of an encrypted file is found, and is told as such.
-async fn flips() -> Result<(), Failed> {
+async fn flipped_bits() -> Result<(), Failed> {
     for name in ["encrypted_dense", "encrypted_strings", "encrypted_stacked"] {
         let whole = Files::golden(name);
         let folder = tempfile::tempdir()?;
@@ -195,6 +182,7 @@ async fn flips() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(plain_tiles);
 /// A data tile in the clear is not taken for an encrypted one, and an encrypted one is not read without its key.
 async fn plain_tiles() -> Result<(), Failed> {
     let mut files = Files::golden("encrypted_dense");
@@ -228,6 +216,7 @@ async fn read_locked(files: &Files, sql: &str) -> Result<usize, String> {
     read(folder.path(), &[("encryption_key", KEY)], sql).await
 }
 
+trial!(plain_files);
 /// Who can write to the folder but does not know the key cannot make anything pass for the owner's: libtiledb 2.30
 /// refuses each of these files, too ("tile is encrypted with NO_ENCRYPTION but given key is for AES_256_GCM").
 async fn plain_files() -> Result<(), Failed> {
@@ -313,6 +302,7 @@ fn plain_fragment(files: &Files, file: &[u8]) -> Vec<u8> {
     files.plain_metadata(file, Some(&key()))
 }
 
+trial!(plain_schemas);
 /// What libtiledb leaves plain when it evolves an encrypted array: its new schema, and enumerations that are new there.
 /// libtiledb itself does not read them again. They can do what an evolution can do, and nothing else.
 async fn plain_schemas() -> Result<(), Failed> {
@@ -410,6 +400,7 @@ fn values_of(files: &Files, path: &str) -> Enumeration {
     Enumeration::decode(&contents_with(&files.0[path], Some(&key()))).expect("an enumeration")
 }
 
+trial!(plain_groups);
 /// A group whose files are encrypted lists no member, and has no metadata, that somebody else put there.
 async fn plain_groups() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -474,7 +465,8 @@ async fn plain_groups() -> Result<(), Failed> {
     )
 }
 
-async fn surfaces() -> Result<(), Failed> {
+trial!(nothing_shows_the_key);
+async fn nothing_shows_the_key() -> Result<(), Failed> {
     let config = SessionConfig::new().with_information_schema(true);
     let ctx = SessionContext::new_with_config(config);
     datafusion_tiledb::register(&ctx)?;
@@ -548,6 +540,7 @@ async fn surfaces() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(in_the_shell);
 fn in_the_shell(place: &Place) -> Result<(), Failed> {
     let [array, plain] =
         ["encrypted_dense", "quickstart_dense"].map(|n| array(n).display().to_string());
@@ -621,6 +614,7 @@ fn in_the_shell(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(in_logs);
 /// Everything the libraries log, at the level that shows most.
 fn in_logs(place: &Place) -> Result<(), Failed> {
     let array = array("encrypted_dense").display().to_string();

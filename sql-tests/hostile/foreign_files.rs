@@ -5,19 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use datafusion::prelude::{SessionConfig, SessionContext};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::support::array_files::Files;
 use crate::support::{allocations, fixtures, neutral_rows};
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("foreign_files::arrays", || block_on(arrays())),
-        trial("foreign_files::groups", || block_on(groups())),
-        trial("foreign_files::changes", || block_on(changes())),
-    ]
-}
 
 /// The names of foreign files in a folder; `*` stands for the name of a file there.
 const NAMES: [&str; 6] = [
@@ -94,6 +85,7 @@ async fn asked(folder: &Path) -> Result<Vec<Vec<String>>, Failed> {
     Ok(answers)
 }
 
+trial!(arrays);
 /// Tries all names in all folders of arrays of all layouts, with labels, enumerations, deletes, metadata and consolidated
 /// commits.
 async fn arrays() -> Result<(), Failed> {
@@ -136,6 +128,7 @@ async fn arrays() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(groups);
 /// Tries each name in the folders of a group.
 async fn groups() -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;
@@ -177,6 +170,7 @@ async fn groups() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(changes);
 /// Runs all statements that change an array, with all names in all folders.
 async fn changes() -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;

@@ -2,23 +2,11 @@
 //! refused by what its files really have, in no time and without asking for the memory.
 
 use datafusion::prelude::{SessionConfig, SessionContext};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::hostile::bad_input::{ALL, edit_schema, read_files, refused};
 use crate::support::array_files::{Files, METADATA_FILE, join_footer, split_footer};
 use crate::support::{allocations, golden, neutral_rows};
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("forged::capacity", || block_on(capacity())),
-        trial("forged::extents", || block_on(extents())),
-        trial("forged::non_empty_domain", || block_on(non_empty_domain())),
-        trial("forged::sizes", || block_on(sizes())),
-        trial("forged::filters", || block_on(filters())),
-        trial("forged::fragments_gone", || block_on(fragments_gone())),
-    ]
-}
 
 /// Replaces `from` by `to` wherever it stands.
 fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
@@ -32,6 +20,7 @@ fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     }
 }
 
+trial!(capacity);
 /// The schema promises tiles of 2^36 cells and the footer agrees: nothing of that size is asked of the machine.
 async fn capacity() -> Result<(), Failed> {
     let mut files = Files::golden("rtree_three_levels").plain();
@@ -48,6 +37,7 @@ async fn capacity() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(extents);
 /// A dense array whose schema and footer agree on tiles of 2^40 cells.
 async fn extents() -> Result<(), Failed> {
     let mut files = Files::golden("quickstart_dense").plain();
@@ -86,6 +76,7 @@ async fn extents() -> Result<(), Failed> {
     )
 }
 
+trial!(non_empty_domain);
 /// A dense fragment that claims more tiles than its file has room for, down to the box of the whole domain.
 async fn non_empty_domain() -> Result<(), Failed> {
     let mut files = Files::golden("quickstart_dense").plain();
@@ -115,6 +106,7 @@ async fn non_empty_domain() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(sizes);
 /// Sections and chunks that claim sizes beyond the file, each a length checked before memory is asked for.
 async fn sizes() -> Result<(), Failed> {
     for value in [1_u64 << 31, 1 << 40, u64::MAX - 7, u64::MAX] {
@@ -164,6 +156,7 @@ pub fn first_filter(schema: &[u8], field: &str) -> usize {
     offset.expect("the schema has the field") + name.len() + 1 + 4 + 8
 }
 
+trial!(filters);
 /// A filter that nobody knows: the columns it is for say so, all others are read.
 async fn filters() -> Result<(), Failed> {
     let forged = |field: &str, from: u8, to: u8| {
@@ -250,6 +243,7 @@ pub async fn ask(files: &Files, sql: &str) -> Result<Vec<String>, String> {
     ))
 }
 
+trial!(fragments_gone);
 /// Commits whose fragments are gone. Up to format 11 fragments are found by their folders, by libtiledb 2.30 too, whose
 /// numbers of rows these are; of later ones it finds no metadata and says so.
 async fn fragments_gone() -> Result<(), Failed> {

@@ -21,7 +21,7 @@ use datafusion::logical_expr::{Expr, lit};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
 use futures::{StreamExt, TryStreamExt};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::fragment::footer::Footer;
 use tiledb_engine::format::schema::ArraySchema;
@@ -34,6 +34,7 @@ use crate::support::array_files::{
     Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer,
 };
 use crate::support::neutral_rows;
+use crate::support::trials::SqlTrial;
 use crate::{block_on, trial};
 
 /// Diverse ones: dense and sparse, fixed and var-sized, NULLs, strings, enumerations, evolution, consolidation.
@@ -66,7 +67,7 @@ const SMOKE_CASES: u64 = 1000;
 /// Later cases that found a fault. The schema of case 1361 claims tiles of 2^51 cells; reading a part of one that needs no
 /// stored field ended the process.
 const FOUND_CASES: [u64; 1] = [1361];
-const NAME: &str = "mutation::damaged_arrays_give_an_answer_or_an_error";
+const NAME: &str = "hostile::mutation::damaged_arrays_give_an_answer_or_an_error";
 const CASE_SECONDS: u64 = 5;
 /// The limit of address space, in KiB; glibc reserves 64 MiB of it for every thread.
 const LIMIT_KIB: u64 = 4 << 20;
@@ -74,16 +75,16 @@ const PEAK_KIB: u64 = 1 << 20;
 /// Rows after which a scan is no longer followed: a box that claims more cells than bytes is no damage in itself.
 const ROWS: usize = 1 << 18;
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = single_files();
-    trials.push(trial(NAME, || {
-        match std::env::var_os("MUTATION_PROGRESS") {
-            Some(file) => run(PathBuf::from(file)),
-            None => supervise(),
-        }
-    }));
-    trials.extend(contradictions());
-    trials
+trials!(single_files());
+
+trials!(contradictions());
+
+trial!(damaged_arrays_give_an_answer_or_an_error);
+fn damaged_arrays_give_an_answer_or_an_error() -> Result<(), Failed> {
+    match std::env::var_os("MUTATION_PROGRESS") {
+        Some(file) => run(PathBuf::from(file)),
+        None => supervise(),
+    }
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -525,20 +526,19 @@ const KINDS: [(&str, &str, &str, bool); 19] = [
 ///
 /// A file that is cut is an error that names the file or its fragment (lists of names may be cut between two names). A flipped
 /// bit is such an error too, or an answer: values without a checksum cannot tell.
-fn single_files() -> Vec<Trial> {
+fn single_files() -> Vec<SqlTrial> {
     let mut trials = Vec::new();
     for (kind, array, part, strict) in KINDS {
-        trials.push(trial(format!("mutation::{kind}_cut"), move || {
+        trials.push(trial(format!("{kind}_cut"), move || {
             block_on(cut(array, part, strict))
         }));
-        trials.push(trial(format!("mutation::{kind}_flipped"), move || {
+        trials.push(trial(format!("{kind}_flipped"), move || {
             block_on(flipped(Files::golden(array), part))
         }));
         if part.contains("__schema/") || part.contains("__enum") || part.contains("__fragment_m") {
-            trials.push(trial(
-                format!("mutation::{kind}_plain_flipped"),
-                move || block_on(flipped(Files::golden(array).plain(), part)),
-            ));
+            trials.push(trial(format!("{kind}_plain_flipped"), move || {
+                block_on(flipped(Files::golden(array).plain(), part))
+            }));
         }
     }
     trials
@@ -657,10 +657,10 @@ const CONTRADICTIONS: u64 = 6;
 
 /// A box, a minimum or a count that cannot be one is unknown. It rules nothing out and answers nothing: whatever is asked, the
 /// cells are asked, and in an array that is dense by its domain, or where all is unknown, there may be an error.
-fn contradictions() -> Vec<Trial> {
+fn contradictions() -> Vec<SqlTrial> {
     let each = CONTRADICTED.iter().map(|array| {
         let array = *array;
-        trial(format!("mutation::contradicted_{array}"), move || {
+        trial(format!("contradicted_{array}"), move || {
             block_on(contradicted(array))
         })
     });

@@ -8,18 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use datafusion::prelude::SessionContext;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::support::array_files::Files;
 use crate::support::{fixtures, neutral_rows};
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("unfinished_files::arrays", || block_on(arrays())),
-        trial("unfinished_files::groups", || block_on(groups())),
-    ]
-}
 
 /// How long the other program takes.
 const UNFINISHED: Duration = Duration::from_millis(20);
@@ -88,6 +80,7 @@ async fn read_unfinished(fixture: &str, queries: &[&str]) -> Result<usize, Faile
     Ok(tried)
 }
 
+trial!(arrays);
 async fn arrays() -> Result<(), Failed> {
     let mut tried = 0;
     for array in [
@@ -103,6 +96,7 @@ async fn arrays() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(groups);
 async fn groups() -> Result<(), Failed> {
     let queries = [
         "SELECT path, type, found FROM tiledb_members('$')",

@@ -4,17 +4,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
-use crate::shell::program::{Place, shell_trial};
+use crate::shell::program::Place;
+use crate::support::trials::{SqlTrial, shell_trial};
 
-pub fn trials() -> Vec<Trial> {
+trials!(each_page());
+
+fn each_page() -> Vec<SqlTrial> {
     pages()
         .into_iter()
         .map(|page| {
             let name = page.file_stem().unwrap_or_default().to_string_lossy();
-            let name = format!("printed_{name}");
-            shell_trial(&name, move |place| runs_as_printed(&page, place))
+            let name = name.into_owned();
+            shell_trial(name, move |place| runs_as_printed(&page, place))
         })
         .collect()
 }

@@ -7,15 +7,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 
+use crate::golden::answers;
+use crate::repository;
 use crate::support::golden;
-use crate::{repository, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![trial("support_table::each_cell_is_proven", each_cell)]
-}
 
 /// A table of the page: the words of each column, and the cells of each row by version.
 struct Table {
@@ -30,7 +27,8 @@ struct Known {
     read: bool,
 }
 
-fn each_cell() -> Result<(), Failed> {
+trial!(each_cell_is_proven);
+fn each_cell_is_proven() -> Result<(), Failed> {
     let page = fs::read_to_string(repository().join("docs/format-support.md"))?;
     let known = known_arrays();
     let tables = tables(&page);
@@ -107,7 +105,7 @@ fn check(
 }
 
 fn known_arrays() -> HashMap<String, Known> {
-    let run: Vec<String> = golden::trials()
+    let run: Vec<String> = answers::each_array()
         .iter()
         .map(|t| t.name().to_owned())
         .collect();
@@ -124,7 +122,7 @@ fn known_arrays() -> HashMap<String, Known> {
             let known = Known {
                 versions: listed.unwrap_or_else(|| named_versions(&folder.join(&name))),
                 words: strings(&entry["features"]),
-                read: golden::is_read(&entry) && run.contains(&format!("golden::{name}")),
+                read: golden::is_read(&entry) && run.contains(&name),
             };
             (name, known)
         })

@@ -7,35 +7,13 @@ use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::TileDbTable;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::filter::generic_tile;
 use tiledb_engine::storage::{MetadataCache, Request, RequestKind, RequestLog};
 
 use crate::changes::stored_values::SessionFolder;
 use crate::support::array_files::{Files, METADATA_FILE, plain_tile};
 use crate::support::golden;
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("functions::load_what_is_asked", || {
-            block_on(load_what_is_asked())
-        }),
-        trial("functions::damaged_metadata", || {
-            block_on(damaged_metadata())
-        }),
-        trial("functions::on_one_thread", on_one_thread),
-        trial("functions::arrays_that_cannot_be_queried", || {
-            block_on(arrays_that_cannot_be_queried())
-        }),
-        trial("functions::change_once_in_a_statement", || {
-            block_on(change_once_in_a_statement())
-        }),
-        trial("functions::open_nothing_else", || {
-            block_on(open_nothing_else())
-        }),
-    ]
-}
 
 /// A schema that has no tables, and fails if it is asked to open one.
 #[derive(Debug)]
@@ -56,6 +34,7 @@ impl SchemaProvider for Closed {
     }
 }
 
+trial!(open_nothing_else);
 /// A name that is no table is a path, and the session is not asked to open whatever else has this name.
 async fn open_nothing_else() -> Result<(), Failed> {
     let ctx = SessionContext::new();
@@ -91,6 +70,7 @@ fn sections(requests: &[Request]) -> Vec<&Request> {
         .collect()
 }
 
+trial!(load_what_is_asked);
 async fn load_what_is_asked() -> Result<(), Failed> {
     let log = Arc::new(RequestLog::new());
     let path = golden::folder().join("rtree_three_levels");
@@ -154,6 +134,7 @@ async fn load_what_is_asked() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(damaged_metadata);
 /// Every prefix and every flipped bit of a metadata file: an answer or an error that names the file.
 async fn damaged_metadata() -> Result<(), Failed> {
     let original = Files::golden("metadata_history");
@@ -191,6 +172,7 @@ async fn damaged_metadata() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(on_one_thread);
 /// Planning `tiledb_scan` waits for storage, also where there is one thread to do everything.
 fn on_one_thread() -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -209,6 +191,7 @@ fn on_one_thread() -> Result<(), Failed> {
     })
 }
 
+trial!(arrays_that_cannot_be_queried);
 /// Arrays that a query refuses, or cannot read yet, are still described.
 async fn arrays_that_cannot_be_queried() -> Result<(), Failed> {
     let ctx = SessionContext::new();
@@ -276,6 +259,7 @@ const CHANGES: [(&str, &str, [i64; 3]); 9] = [
     ),
 ];
 
+trial!(change_once_in_a_statement);
 /// A function that changes something does so once in a statement, wherever the call stands. It changes nothing if the statement
 /// is only explained, or doesn't read the rows of the call. Each execution of a prepared statement counts as a statement.
 async fn change_once_in_a_statement() -> Result<(), Failed> {

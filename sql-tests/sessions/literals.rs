@@ -20,9 +20,10 @@ use datafusion::error::Result;
 use datafusion::logical_expr::binary::comparison_coercion;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::to_datafusion_error;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tempfile::TempDir;
 
+use crate::support::trials::SqlTrial;
 use crate::{block_on, trial};
 
 /// A kind of column: its name, its SQL type, its type in the array, and its values as texts.
@@ -215,44 +216,33 @@ const OPERATORS: [&str; 8] = [
     "IS NOT DISTINCT FROM",
 ];
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = Vec::new();
-    for zone in [
+trials!(times_in_each_zone());
+
+fn times_in_each_zone() -> Vec<SqlTrial> {
+    let zones = [
         None,
         Some("Asia/Singapore"),
         Some("Europe/Oslo"),
         Some("+05:30"),
-    ] {
-        let name = format!("literals::times_in_{}", zone.unwrap_or("no_zone"));
+    ];
+    let trials = zones.map(|zone| {
+        let name = format!("times_in_{}", zone.unwrap_or("no_zone"));
         let literals = zone.map_or(&TIME_LITERALS[..], |_| &TIME_LITERALS[7..8]);
         let literals = [literals, &ZONED_LITERALS[..]].concat();
-        trials.push(trial(name, move || {
-            block_on(agree(&TIMES, &literals, zone))
-        }));
-    }
-    trials.push(trial("literals::numbers", || {
-        block_on(agree(&NUMBERS, &NUMBER_LITERALS, None))
-    }));
-    trials.push(trial("literals::texts", || {
-        block_on(async {
-            agree(&TEXTS[..2], &TEXT_LITERALS, None).await?;
-            agree(&TEXTS[2..], &["true", "'true'", "'false'"], None).await
-        })
-    }));
-    trials.push(trial("literals::beyond_nanoseconds", || {
-        block_on(beyond_nanoseconds())
-    }));
-    trials.push(trial("literals::wherever_they_stand", || {
-        block_on(wherever_they_stand())
-    }));
-    trials.push(trial("literals::clocks_turned_back", || {
-        block_on(clocks_turned_back())
-    }));
-    trials.push(trial("literals::casts_that_lose_something", || {
-        block_on(casts_that_lose_something())
-    }));
-    trials.push(trial("literals::in_changes", || block_on(in_changes())));
-    trials
+        trial(name, move || block_on(agree(&TIMES, &literals, zone)))
+    });
+    trials.into()
+}
+
+trial!(numbers);
+async fn numbers() -> std::result::Result<(), Failed> {
+    agree(&NUMBERS, &NUMBER_LITERALS, None).await
+}
+
+trial!(texts);
+async fn texts() -> std::result::Result<(), Failed> {
+    agree(&TEXTS[..2], &TEXT_LITERALS, None).await?;
+    agree(&TEXTS[2..], &["true", "'true'", "'false'"], None).await
 }
 
 struct LiteralSession {
@@ -548,6 +538,7 @@ async fn expect(
     Ok(())
 }
 
+trial!(beyond_nanoseconds);
 /// Tests years beyond the range of nanoseconds.
 async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
     let world = LiteralSession::new(None).await?;
@@ -630,6 +621,7 @@ async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
     expect(&world, "SELECT id FROM seconds WHERE a = TIMESTAMP '1500-01-02' OR d = '1400-01-01' AND a = '1600-01-01'", &[1, 9]).await
 }
 
+trial!(wherever_they_stand);
 /// Tests expressions that become literals only while the plan is optimized, and literals that don't end up in a condition of a
 /// scan.
 async fn wherever_they_stand() -> std::result::Result<(), Failed> {
@@ -684,6 +676,7 @@ async fn wherever_they_stand() -> std::result::Result<(), Failed> {
     Ok(())
 }
 
+trial!(clocks_turned_back);
 /// In Oslo, clocks showed 02:30 twice on 2024-10-27, and never on 2024-03-31. Arrow has no instant for either.
 async fn clocks_turned_back() -> std::result::Result<(), Failed> {
     let world = LiteralSession::new(Some("Europe/Oslo")).await?;
@@ -743,6 +736,7 @@ async fn clocks_turned_back() -> std::result::Result<(), Failed> {
     Ok(())
 }
 
+trial!(casts_that_lose_something);
 /// Casts that map several values to one, or to NULL, aren't moved to the literal.
 async fn casts_that_lose_something() -> std::result::Result<(), Failed> {
     let world = LiteralSession::new(None).await?;
@@ -773,6 +767,7 @@ async fn casts_that_lose_something() -> std::result::Result<(), Failed> {
     Ok(())
 }
 
+trial!(in_changes);
 /// DELETE, UPDATE and MERGE change the rows that SELECT shows. The condition that a DELETE stores selects the same rows for
 /// other readers.
 async fn in_changes() -> std::result::Result<(), Failed> {

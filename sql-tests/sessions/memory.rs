@@ -13,13 +13,12 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect}
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{Location, MetadataEdit, TileDbTable};
 use futures::StreamExt;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::storage::{MetadataCache, release_buffers};
 use tiledb_engine::tile::tile_memory::release_tile_memory;
 
 use crate::support::array_files::{Files, contents, plain_tile};
 use crate::support::golden;
-use crate::{block_on, trial};
 
 const ARRAYS: [&str; 6] = [
     "weather_stations",
@@ -29,40 +28,6 @@ const ARRAYS: [&str; 6] = [
     "rtree_three_levels",
     "sparse_consolidated_strings",
 ];
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("memory::limits", || block_on(limits())),
-        trial("memory::dropped_halfway", || block_on(dropped_halfway())),
-        trial("memory::idle", || block_on(idle())),
-        trial("memory::executed_again", || block_on(executed_again())),
-        trial("memory::wide_values_that_no_fragment_has", || {
-            block_on(wide_values_that_no_fragment_has())
-        }),
-        trial("memory::large_tiles_of_which_little_is_read", || {
-            block_on(large_tiles_of_which_little_is_read())
-        }),
-        trial("memory::dense_rows_on_disk", || {
-            block_on(dense_rows_on_disk())
-        }),
-        trial("memory::fragments_beyond_the_pool_made_one", || {
-            block_on(fragments_beyond_the_pool_made_one())
-        }),
-        trial("memory::merges_in_pools_of_all_sizes", || {
-            block_on(merges_in_pools_of_all_sizes())
-        }),
-        trial("memory::several_rounds_are_as_one", || {
-            block_on(several_rounds_are_as_one())
-        }),
-        trial("memory::metadata_of_many_times_their_file", || {
-            block_on(metadata_of_many_times_their_file())
-        }),
-        trial(
-            "memory::limit_stops_early",
-            || block_on(limit_stops_early()),
-        ),
-    ]
-}
 
 fn session(pool: &Arc<dyn MemoryPool>, partitions: usize) -> Result<SessionContext, Failed> {
     let runtime = RuntimeEnvBuilder::new()
@@ -140,6 +105,7 @@ async fn numbers(ctx: &SessionContext, sql: &str) -> Result<Vec<i64>, Failed> {
     Ok(numbers)
 }
 
+trial!(fragments_beyond_the_pool_made_one);
 /// Fragments of 14 MB become one in a pool of 4 MB if their cells don't interleave. If their cells interleave, a merge in one
 /// round would need 22 MB to hold a tile of each. In a pool of 8 MB it takes several rounds.
 async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
@@ -180,6 +146,7 @@ async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(merges_in_pools_of_all_sizes);
 /// Wherever the memory ends, whether while an input is opened, fetched, decoded or merged, the merge goes on with less, or the
 /// statement fails for lack of memory and leaves the array as it was.
 async fn merges_in_pools_of_all_sizes() -> Result<(), Failed> {
@@ -237,6 +204,7 @@ async fn merges_in_pools_of_all_sizes() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(several_rounds_are_as_one);
 /// A merge in several rounds, for lack of memory, gives the same result as a merge in one round. The inputs hold several
 /// versions of cells, some written in one millisecond, and deletes between them, which all rounds keep or the last round drops.
 async fn several_rounds_are_as_one() -> Result<(), Failed> {
@@ -340,6 +308,7 @@ async fn several_rounds_are_as_one() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(metadata_of_many_times_their_file);
 /// A file of 250 KB holds 24 MB of metadata. A pool of 16 MB does not hold them, one of 256 MB does.
 async fn metadata_of_many_times_their_file() -> Result<(), Failed> {
     const BYTES: usize = 24 << 20;
@@ -374,6 +343,7 @@ async fn metadata_of_many_times_their_file() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(wide_values_that_no_fragment_has);
 /// An attribute of 4,000 bytes is added to arrays of 30,000 cells. A pool of 16 MB holds no tile of it, not even in part of a
 /// tile's columns; it is read a few cells at a time, in the same order.
 async fn wide_values_that_no_fragment_has() -> Result<(), Failed> {
@@ -428,6 +398,7 @@ async fn wide_values_that_no_fragment_has() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(large_tiles_of_which_little_is_read);
 /// A dense tile has sixteen million cells, of which two writes made fifteen, and a query reads those: which write supplies which
 /// cell takes no memory for the others. What the pool does not hold is the tile itself, if it is read at all.
 async fn large_tiles_of_which_little_is_read() -> Result<(), Failed> {
@@ -452,6 +423,7 @@ async fn large_tiles_of_which_little_is_read() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(dense_rows_on_disk);
 /// Rows of a dense array come in no order, and the pool holds a part of them: the others wait on disk, several times. The array
 /// has them all in the end, and two rows of one cell are refused even where the one waits on disk when the other comes.
 async fn dense_rows_on_disk() -> Result<(), Failed> {
@@ -504,6 +476,7 @@ async fn dense_rows_on_disk() -> Result<(), Failed> {
     expect_empty(&pool, "after the insert").await
 }
 
+trial!(limits);
 /// Under any limit a scan gives all rows or says that the memory does not suffice.
 async fn limits() -> Result<(), Failed> {
     for array in ARRAYS {
@@ -546,6 +519,7 @@ async fn limits() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(dropped_halfway);
 /// A stream that is dropped before its end, or before its beginning, gives everything back.
 async fn dropped_halfway() -> Result<(), Failed> {
     let table = Arc::new(large(200).await?);
@@ -583,6 +557,7 @@ async fn rows_of(
     Ok(rows)
 }
 
+trial!(idle);
 /// What waits for the next query takes a small part of the pool.
 async fn idle() -> Result<(), Failed> {
     let table = Arc::new(large(200).await?);
@@ -610,6 +585,7 @@ async fn idle() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(executed_again);
 /// One plan, executed twice as a whole and partition by partition, gives the same rows.
 async fn executed_again() -> Result<(), Failed> {
     for array in ARRAYS.into_iter().chain(["large"]) {
@@ -659,6 +635,7 @@ fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
         .sum::<usize>()
 }
 
+trial!(limit_stops_early);
 /// LIMIT decodes the first tiles only, and a scan without one decodes all of them.
 async fn limit_stops_early() -> Result<(), Failed> {
     let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));

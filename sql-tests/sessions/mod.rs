@@ -9,6 +9,7 @@ pub mod reruns;
 pub mod serialized_scans;
 pub mod session_builders;
 pub mod settings;
+pub mod slt_sessions;
 pub mod stale_columns;
 pub mod table_paths;
 pub mod time_in_from;

@@ -16,19 +16,10 @@ use datafusion_tiledb::dml::progress::{
     Maintenance, MaintenanceWatch, Progress, Writing, progress_of, writing_of,
 };
 use datafusion_tiledb::to_datafusion_error;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
+use crate::block_on;
 use crate::support::golden;
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("progress::to_the_end", || block_on(to_the_end())),
-        trial("progress::of_writing", || block_on(of_writing())),
-        trial("progress::of_a_second_run", || block_on(of_a_second_run())),
-        trial("progress::of_maintenance", || block_on(of_maintenance())),
-    ]
-}
 
 /// How far a query has come before it runs and when it has ended.
 async fn before_and_after(
@@ -46,6 +37,7 @@ async fn before_and_after(
     Ok((before, progress_of(&plan)))
 }
 
+trial!(to_the_end);
 async fn to_the_end() -> Result<(), Failed> {
     for partitions in [1, 3] {
         for sql in [
@@ -73,6 +65,7 @@ async fn to_the_end() -> Result<(), Failed> {
     }
 }
 
+trial!(of_writing);
 /// Rows of a statement that writes: these, and as many bytes as the files of data hold.
 async fn of_writing() -> Result<(), Failed> {
     const ROWS: u64 = 3000;
@@ -130,6 +123,7 @@ async fn of_writing() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(of_a_second_run);
 /// A statement that somebody overtakes between its first rows and its commit runs twice. How far it has come is told of the second
 /// run, and its metrics count what both did.
 async fn of_a_second_run() -> Result<(), Failed> {
@@ -227,6 +221,7 @@ fn bytes_below(folder: &Path) -> Result<u64, Failed> {
     Ok(bytes)
 }
 
+trial!(of_maintenance);
 /// Five fragments of 40 cells each become one, and go; what is left is checked.
 async fn of_maintenance() -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;

@@ -7,33 +7,11 @@ use std::sync::Arc;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::storage::{MetadataCache, Request, RequestKind, RequestLog};
 
 use crate::support::array_files::{Files, METADATA_FILE};
 use crate::support::golden;
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("requests::opening", || block_on(opening())),
-        trial("requests::consolidated_footers", || {
-            block_on(consolidated_footers())
-        }),
-        trial("requests::again", || block_on(again())),
-        trial("requests::empty_array", || block_on(empty_array())),
-        trial("requests::count", || block_on(count())),
-        trial("requests::one_column", || block_on(one_column())),
-        trial("requests::one_tile", || block_on(one_tile())),
-        trial("requests::neighbours_at_once", || {
-            block_on(neighbours_at_once())
-        }),
-        trial("requests::nothing_matches", || block_on(nothing_matches())),
-        trial("requests::dense_slice", || block_on(dense_slice())),
-        trial("requests::deletes", || block_on(deletes())),
-        trial("requests::memory_as_files", || block_on(memory_as_files())),
-    ]
-}
 
 /// A table whose requests are logged, with a cache of its own.
 struct Logged {
@@ -101,6 +79,7 @@ fn ranges(wanted: &[(&str, Range<u64>)]) -> Vec<(String, Range<u64>)> {
     wanted.iter().map(owned).collect()
 }
 
+trial!(opening);
 /// Four folders are listed; the schema, the enumeration and each footer are read once.
 async fn opening() -> Result<(), Failed> {
     let table = Logged::open("weather_stations").await?;
@@ -115,6 +94,7 @@ async fn opening() -> Result<(), Failed> {
     expect("all", &requests.len(), &8)
 }
 
+trial!(consolidated_footers);
 /// One file of consolidated fragment metadata saves the footers of four fragments, not that of a newer one.
 async fn consolidated_footers() -> Result<(), Failed> {
     for (array, newer) in [
@@ -134,6 +114,7 @@ async fn consolidated_footers() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(again);
 /// What was parsed once is not read again: a second opening lists, and nothing else.
 async fn again() -> Result<(), Failed> {
     for array in [
@@ -167,6 +148,7 @@ async fn again() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(empty_array);
 /// An array without fragments has nothing to read but its schema.
 async fn empty_array() -> Result<(), Failed> {
     for array in ["sparse_empty", "dense_empty"] {
@@ -184,6 +166,7 @@ async fn empty_array() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(count);
 /// COUNT(*) of what metadata proves touches no data file.
 async fn count() -> Result<(), Failed> {
     for array in [
@@ -198,6 +181,7 @@ async fn count() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(one_column);
 /// A projection reads the files of its columns and no others.
 async fn one_column() -> Result<(), Failed> {
     let table = Logged::open("rtree_three_levels").await?;
@@ -240,6 +224,7 @@ fn tile_of(requests: &[Request]) -> Option<u64> {
     (range.end - range.start == 36).then_some(range.start / 36)
 }
 
+trial!(one_tile);
 /// A slice inside one tile reads that tile alone: its bytes, from the file of each column that is needed.
 async fn one_tile() -> Result<(), Failed> {
     let table = Logged::open("rtree_three_levels").await?;
@@ -258,6 +243,7 @@ async fn one_tile() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(neighbours_at_once);
 /// Tiles that follow each other in a file are one request, also where a gap between them costs less than another.
 async fn neighbours_at_once() -> Result<(), Failed> {
     let table = Logged::open("rtree_three_levels").await?;
@@ -282,6 +268,7 @@ async fn neighbours_at_once() -> Result<(), Failed> {
     )
 }
 
+trial!(nothing_matches);
 /// Where the predicate leaves no row, only its own columns were fetched.
 async fn nothing_matches() -> Result<(), Failed> {
     let table = Logged::open("rtree_three_levels").await?;
@@ -307,6 +294,7 @@ async fn nothing_matches() -> Result<(), Failed> {
     )
 }
 
+trial!(dense_slice);
 /// A dense slice reads the tiles it cuts; `dense_global_write` has four of 4 x 4 cells, 84 bytes each.
 async fn dense_slice() -> Result<(), Failed> {
     let table = Logged::open("dense_global_write").await?;
@@ -332,6 +320,7 @@ async fn dense_slice() -> Result<(), Failed> {
     expect("ranges", &data(&requests), &Vec::new())
 }
 
+trial!(deletes);
 /// A delete costs one small read when the array is opened, and the fields it looks at; nothing once it is processed.
 async fn deletes() -> Result<(), Failed> {
     // Schema, footer, delete; the delete inside a .con file is at hand with it; one of three deletes is not processed,
@@ -391,6 +380,7 @@ async fn deletes() -> Result<(), Failed> {
     expect("conditions", &found.contains(&"dci.tdb".to_owned()), &false)
 }
 
+trial!(memory_as_files);
 /// An object store answers with the same requests as the file system.
 async fn memory_as_files() -> Result<(), Failed> {
     let files = Logged::open("weather_stations").await?;

@@ -17,12 +17,13 @@ use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream_partition
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{Array, register};
 use futures::StreamExt;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
 use crate::changes::crashes::{self, Faulty, Meeting, copy_of};
 use crate::support::session_shapes::{SHAPES, USUAL};
+use crate::support::trials::SqlTrial;
 use crate::support::{fixtures, neutral_rows};
 use crate::{block_on, trial};
 
@@ -57,39 +58,33 @@ const STATEMENTS: [(&str, &str, &str); 5] = [
     ),
 ];
 
-pub fn trials() -> Vec<Trial> {
-    let statements = STATEMENTS.into_iter();
-    let mut trials: Vec<Trial> = statements
-        .map(|(name, sql, expected)| {
-            trial(format!("reruns::{name}"), move || {
-                block_on(run(sql, expected))
-            })
-        })
-        .collect();
+trials!(STATEMENTS.map(|(name, sql, expected)| trial(name, move || block_on(run(sql, expected)))));
+
+trials!(late_runs());
+
+fn late_runs() -> Vec<SqlTrial> {
+    let mut trials = Vec::new();
     for (kind, create) in KINDS {
         for (store, is_local) in [("local", true), ("memory", false)] {
-            trials.push(trial(format!("reruns::late_{kind}_{store}"), move || {
+            trials.push(trial(format!("late_{kind}_{store}"), move || {
                 block_on(late(create, is_local))
             }));
         }
-        trials.push(trial(format!("reruns::too_late_{kind}"), move || {
+        trials.push(trial(format!("too_late_{kind}"), move || {
             block_on(too_late(create))
         }));
-        trials.push(trial(format!("reruns::late_at_a_time_{kind}"), move || {
+        trials.push(trial(format!("late_at_a_time_{kind}"), move || {
             block_on(late_at_a_time(kind, create))
         }));
-        trials.push(trial(
-            format!("reruns::late_without_sql_{kind}"),
-            move || block_on(late_without_sql(create)),
-        ));
-        trials.push(trial(
-            format!("reruns::late_after_changes_{kind}"),
-            move || block_on(late_after_changes(create)),
-        ));
-        trials.push(trial(
-            format!("reruns::late_at_each_request_{kind}"),
-            move || block_on(late_at_each_request(create)),
-        ));
+        trials.push(trial(format!("late_without_sql_{kind}"), move || {
+            block_on(late_without_sql(create))
+        }));
+        trials.push(trial(format!("late_after_changes_{kind}"), move || {
+            block_on(late_after_changes(create))
+        }));
+        trials.push(trial(format!("late_at_each_request_{kind}"), move || {
+            block_on(late_at_each_request(create))
+        }));
     }
     trials
 }

@@ -17,7 +17,7 @@ use datafusion_tiledb::scan::source::{ScanValue, TileDbSource};
 use datafusion_tiledb::to_datafusion_error;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::support::array_files::Files;
 use crate::support::golden;
@@ -70,17 +70,7 @@ const WAYS: [(&str, &str, &str); 8] = [
     ),
 ];
 
-pub fn trials() -> Vec<Trial> {
-    let ways = WAYS.into_iter();
-    let mut trials: Vec<Trial> = ways
-        .map(|(name, sql, shows)| trial(format!("anew::{name}"), move || block_on(way(sql, shows))))
-        .collect();
-    trials.push(trial("anew::bytes_of_others", || {
-        block_on(bytes_of_others())
-    }));
-    trials.push(trial("anew::what_was_seen", || block_on(what_was_seen())));
-    trials
-}
+trials!(WAYS.map(|(name, sql, shows)| trial(name, move || block_on(way(sql, shows)))));
 
 /// The plan with every scan of an array written as bytes, read back and opened, as another machine would.
 pub async fn opened_anew(
@@ -190,6 +180,7 @@ async fn way(sql: &str, shows: &str) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(bytes_of_others);
 /// Bytes that were cut, changed or written by another release are an error, or a scan; never a panic.
 async fn bytes_of_others() -> Result<(), Failed> {
     let ctx = USUAL.context()?;
@@ -226,6 +217,7 @@ async fn bytes_of_others() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(what_was_seen);
 /// What was committed since is not seen, though its time be earlier, and what is gone is missed.
 async fn what_was_seen() -> Result<(), Failed> {
     let files = Files::golden("delete_always");

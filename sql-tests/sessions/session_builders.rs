@@ -6,21 +6,9 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{TileDbTableFactory, equip, register};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::support::{golden, neutral_rows};
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("equipped::statements", || block_on(statements())),
-        trial("equipped::registered_besides", || {
-            block_on(registered_besides())
-        }),
-        trial("equipped::by_hand", || block_on(by_hand())),
-        trial("equipped::missing_rules", missing_rules),
-    ]
-}
 
 /// One of each kind; `$` stands for the folder of arrays.
 const STATEMENTS: [&str; 9] = [
@@ -58,6 +46,7 @@ async fn answers(ctx: &SessionContext, sql: &str) -> Result<Vec<String>, Failed>
     Ok(neutral_rows::rows(&ctx.sql(&sql).await?.collect().await?))
 }
 
+trial!(statements);
 async fn statements() -> Result<(), Failed> {
     let builder = SessionStateBuilder::new_with_default_features().with_config(config());
     let equipped = SessionContext::new_with_state(equip(equip(builder)?)?.build());
@@ -79,6 +68,7 @@ async fn statements() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(registered_besides);
 /// Teaching an equipped session adds nothing and forgets nothing.
 async fn registered_besides() -> Result<(), Failed> {
     let builder = SessionStateBuilder::new_with_default_features().with_config(config());
@@ -108,6 +98,7 @@ async fn registered_besides() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(by_hand);
 /// The factory alone, under a name of the user's.
 async fn by_hand() -> Result<(), Failed> {
     let state = SessionStateBuilder::new_with_default_features()
@@ -124,6 +115,7 @@ async fn by_hand() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(missing_rules);
 /// Rules of ours need some of DataFusion's to stand next to.
 fn missing_rules() -> Result<(), Failed> {
     let rules = PhysicalOptimizer::new().rules.into_iter();

@@ -6,7 +6,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::optimizer::physical_optimizer_rules;
 use datafusion_tiledb::options::settings::TileDbSettings;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::support::golden;
 use crate::{block_on, trial};
@@ -55,22 +55,9 @@ const CONCERNED: [(&str, &str, &str); 8] = [
     ),
 ];
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        trial("settings::are_listed", || block_on(are_listed())),
-        trial("settings::a_missing_anchor", a_missing_anchor),
-        trial("settings::other_tables_are_left_alone", || {
-            block_on(other_tables_are_left_alone())
-        }),
-    ];
-    for (setting, sql, sign) in CONCERNED {
-        let name = format!("settings::{setting}");
-        trials.push(trial(name, move || {
-            block_on(switches_off(setting, sql, sign))
-        }));
-    }
-    trials
-}
+trials!(CONCERNED.map(|(setting, sql, sign)| {
+    trial(setting, move || block_on(switches_off(setting, sql, sign)))
+}));
 
 fn session() -> Result<SessionContext, Failed> {
     let ctx = SessionContext::new().enable_url_table();
@@ -104,6 +91,7 @@ async fn switches_off(setting: &str, sql: &str, sign: &str) -> Result<(), Failed
     }
 }
 
+trial!(are_listed);
 async fn are_listed() -> Result<(), Failed> {
     let ctx = session()?;
     ctx.sql("SET datafusion.catalog.information_schema = true")
@@ -124,6 +112,7 @@ async fn are_listed() -> Result<(), Failed> {
     }
 }
 
+trial!(a_missing_anchor);
 fn a_missing_anchor() -> Result<(), Failed> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
     let rules = rules.filter(|rule| rule.name() != "SanityCheckPlan");
@@ -137,6 +126,7 @@ fn a_missing_anchor() -> Result<(), Failed> {
     }
 }
 
+trial!(other_tables_are_left_alone);
 /// Elements of lists of fixed length are read without copying the lists in arrays, and in nothing else.
 async fn other_tables_are_left_alone() -> Result<(), Failed> {
     let ctx = session()?;

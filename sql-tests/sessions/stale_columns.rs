@@ -4,17 +4,7 @@ use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::session::plan_statement;
 use datafusion_tiledb::to_datafusion_error;
-use libtest_mimic::{Failed, Trial};
-
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("stale_columns::planned", || block_on(planned())),
-        trial("stale_columns::of_a_session", || block_on(of_a_session())),
-        trial("stale_columns::unknown", || block_on(unknown())),
-    ]
-}
+use libtest_mimic::Failed;
 
 /// Statements that name the new column `c`, and fail while it is unknown.
 const STATEMENTS: [&str; 8] = [
@@ -52,6 +42,7 @@ fn session() -> Result<SessionContext, DataFusionError> {
     Ok(ctx)
 }
 
+trial!(planned);
 /// With the planning that programs use, the first statement finds the column.
 async fn planned() -> Result<(), Failed> {
     for sql in STATEMENTS {
@@ -75,6 +66,7 @@ async fn run(ctx: &SessionContext, sql: &str) -> Result<usize, DataFusionError> 
     Ok(rows.iter().map(|batch| batch.num_rows()).sum())
 }
 
+trial!(of_a_session);
 /// With `SessionContext::sql`, the library doesn't see the error, so the second statement finds the column.
 async fn of_a_session() -> Result<(), Failed> {
     for sql in STATEMENTS {
@@ -88,6 +80,7 @@ async fn of_a_session() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(unknown);
 /// A column that nobody has added stays unknown, and the table stays usable.
 async fn unknown() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;

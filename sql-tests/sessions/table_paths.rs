@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::stream::BoxStream;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -20,23 +20,6 @@ use url::Url;
 
 use crate::support::array_files::Files;
 use crate::support::neutral_rows;
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("paths::requests", || block_on(requests())),
-        trial("paths::later_statements", || block_on(later_statements())),
-        trial("paths::views", || block_on(views())),
-        trial("paths::prepared", || block_on(prepared())),
-        trial("paths::kept_frames", || block_on(kept_frames())),
-        trial("paths::twice", || block_on(twice())),
-        trial("paths::evolved_meanwhile", || block_on(evolved_meanwhile())),
-        trial("paths::old_layout", || block_on(old_layout())),
-        trial("paths::files_of_the_session", || {
-            block_on(files_of_the_session())
-        }),
-    ]
-}
 
 /// A store that counts what is asked of it.
 #[derive(Debug)]
@@ -180,6 +163,7 @@ const FOLDERS: [&str; 4] = [
     "array/__schema",
 ];
 
+trial!(requests);
 /// Every folder is listed once, and nothing is read twice.
 async fn requests() -> Result<(), Failed> {
     let fixture = Fixture::new()?;
@@ -215,6 +199,7 @@ async fn requests() -> Result<(), Failed> {
 
 const COUNT: &str = "SELECT count(*) AS n FROM '$'";
 
+trial!(later_statements);
 /// The fragments of `enum_extended` hold three cells each, one of which is the same.
 async fn later_statements() -> Result<(), Failed> {
     let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
@@ -225,6 +210,7 @@ async fn later_statements() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(views);
 /// A view is planned long before it is asked.
 async fn views() -> Result<(), Failed> {
     let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
@@ -247,6 +233,7 @@ async fn views() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(prepared);
 async fn prepared() -> Result<(), Failed> {
     let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
     fixture.write(&files, early).await?;
@@ -261,6 +248,7 @@ async fn prepared() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(kept_frames);
 /// A program may keep what it planned, and the table itself.
 async fn kept_frames() -> Result<(), Failed> {
     let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
@@ -279,6 +267,7 @@ async fn kept_frames() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(twice);
 /// One path twice in a statement.
 async fn twice() -> Result<(), Failed> {
     let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
@@ -294,6 +283,7 @@ async fn twice() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(evolved_meanwhile);
 /// The schema changed between planning and reading: the fragments written by it are read by it.
 async fn evolved_meanwhile() -> Result<(), Failed> {
     let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
@@ -338,6 +328,7 @@ async fn evolved_meanwhile() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(old_layout);
 /// The schema of old releases lies in the array's own folder, which only opening finds.
 async fn old_layout() -> Result<(), Failed> {
     let folder = crate::support::golden::folder().join("old/v05_appended");
@@ -351,6 +342,7 @@ async fn old_layout() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(files_of_the_session);
 /// A store that stands for the files of this machine sees all that is asked of them, however they are named.
 async fn files_of_the_session() -> Result<(), Failed> {
     let folder = crate::support::golden::folder().join("weather_stations");

@@ -5,20 +5,9 @@
 
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
-use libtest_mimic::Trial;
 
 use crate::support::session_shapes::{SHAPES, USUAL};
 use crate::support::{golden, neutral_rows};
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("time_in_from::dialects", || block_on(dialects())),
-        trial("time_in_from::sessions", || block_on(sessions())),
-        trial("time_in_from::times", || block_on(times())),
-        trial("time_in_from::refused", || block_on(refused())),
-    ]
-}
 
 type Outcome = std::result::Result<(), libtest_mimic::Failed>;
 
@@ -51,6 +40,7 @@ async fn expect_error(ctx: &SessionContext, sql: &str, part: &str) -> Outcome {
     }
 }
 
+trial!(dialects);
 async fn dialects() -> Outcome {
     let place = array("sparse_overwrite");
     let clauses = [
@@ -77,6 +67,7 @@ async fn dialects() -> Outcome {
     expect_error(&ctx, &sql, "ParserError").await
 }
 
+trial!(sessions);
 async fn sessions() -> Outcome {
     let place = array("sparse_overwrite");
     for shape in SHAPES {
@@ -92,6 +83,7 @@ async fn sessions() -> Outcome {
     Ok(())
 }
 
+trial!(times);
 async fn times() -> Outcome {
     let place = array("sparse_overwrite");
     let ctx = USUAL.context()?;
@@ -131,6 +123,7 @@ async fn times() -> Outcome {
     }
 }
 
+trial!(refused);
 async fn refused() -> Outcome {
     let place = array("sparse_overwrite");
     let ctx = USUAL.context()?;

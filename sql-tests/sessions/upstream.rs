@@ -24,112 +24,31 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPhase, PushedDown};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
-use libtest_mimic::Trial;
+use libtest_mimic::Failed;
 
 use crate::{block_on, trial};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        still_wrong("set_twice", "nothing", || block_on(set_twice())),
-        still_wrong("quoted_partitions", "nothing", || {
-            block_on(quoted_partitions())
-        }),
-        still_wrong("silent_casts", "nothing", || block_on(silent_casts())),
-        still_wrong("moved_key", "orders::without_false_keys", || {
-            block_on(moved_key())
-        }),
-        still_wrong("bounds_of_some_aggregates", "run_time_filters", || {
-            block_on(bounds_of_some_aggregates())
-        }),
-        still_wrong("bounds_of_an_earlier_iteration", "run_time_filters", || {
-            block_on(bounds_of_an_earlier_iteration())
-        }),
-        still_wrong("filters_of_an_earlier_run", "run_time_filters", || {
-            block_on(filters_of_an_earlier_run())
-        }),
-        still_wrong(
-            "filters_below_a_fetch",
-            "run_time_filters",
-            filters_below_a_fetch,
-        ),
-        still_wrong("filters_by_name", "fields::let_through", || {
-            block_on(filters_by_name())
-        }),
-        still_wrong("null_in_a_mark", "nullable_in", || {
-            block_on(null_in_a_mark())
-        }),
-        still_wrong("zeros_in_joins", "run_time_filters", || {
-            block_on(zeros_in_joins())
-        }),
-        still_wrong("unlike_join_keys", "run_time_filters", || {
-            block_on(unlike_join_keys())
-        }),
-        still_wrong("limited_distinct", "limits::without_limit", || {
-            block_on(limited_distinct())
-        }),
-        still_wrong("grouping_sets", "orders::without_claims", || {
-            block_on(grouping_sets())
-        }),
-        still_wrong("order_of_joins", "join_claims", || {
-            block_on(order_of_joins())
-        }),
-        still_wrong("filters_of_merge_joins", "join_claims", || {
-            block_on(filters_of_merge_joins())
-        }),
-        still_wrong("constants_of_outer_joins", "join_claims", || {
-            block_on(constants_of_outer_joins())
-        }),
-        still_wrong("casts", "casts::with_bounds_below", || block_on(casts())),
-        still_wrong("sort_below_offset", "orders::above_skipped", || {
-            block_on(sort_below_offset())
-        }),
-        still_wrong("union_fields", "fields::UnionFields", || {
-            block_on(union_fields())
-        }),
-        still_wrong("coded_lengths", "casts::PlainNumbers", || {
-            block_on(coded_lengths())
-        }),
-        still_wrong("filters_of_semi_joins", "fields::let_through", || {
-            block_on(filters_of_semi_joins())
-        }),
-        still_wrong("lost_order", "orders::sorted_again", || {
-            block_on(lost_order())
-        }),
-        still_wrong("nan_bits", "one_nan", || block_on(nan_bits())),
-        still_wrong("time_in_from", "table_factors", || block_on(time_in_from())),
-        still_wrong("sliced_lists", "lists::from_their_start", sliced_lists),
-        still_wrong(
-            "rounded_literal",
-            "literals",
-            || block_on(rounded_literal()),
-        ),
-        still_wrong("literal_without_zone", "literals", || {
-            block_on(literal_without_zone())
-        }),
-        still_wrong("subquery_in_values", "values_subqueries", || {
-            block_on(subquery_in_values())
-        }),
-        still_wrong("empty_subquery", "empty_subqueries", || {
-            block_on(empty_subquery())
-        }),
-    ]
+/// A test that fails when `defect` says that the answer is right by now.
+/// Makes a function that shows a defect a test, with the guard that the defect requires.
+macro_rules! still_wrong {
+    ($defect:ident, $guard:literal) => {
+        trials!([trial(stringify!($defect), || {
+            block_on(is_still_wrong($guard, $defect()))
+        })]);
+    };
 }
 
-/// A test that fails when `defect` says that the answer is right by now.
-fn still_wrong(
-    name: &str,
-    guard: &'static str,
-    defect: impl FnOnce() -> Result<bool> + Send + 'static,
-) -> Trial {
-    trial(format!("upstream::{name}"), move || {
-        if defect()? {
-            let message = format!(
-                "DataFusion is right: {guard} in src/optimizer/guards/ may not be needed any more"
-            );
-            return Err(message.into());
-        }
-        Ok(())
-    })
+async fn is_still_wrong(
+    guard: &str,
+    defect: impl Future<Output = Result<bool>>,
+) -> std::result::Result<(), Failed> {
+    if defect.await? {
+        let message = format!(
+            "DataFusion is right: {guard} in src/optimizer/guards/ may not be needed any more"
+        );
+        return Err(message.into());
+    }
+    Ok(())
 }
 
 async fn answer(ctx: &SessionContext, sql: &str) -> Result<String> {
@@ -162,6 +81,7 @@ async fn parquet(rows: &str) -> Result<(SessionContext, tempfile::TempDir)> {
     Ok((ctx, folder))
 }
 
+still_wrong!(moved_key, "orders::without_false_keys");
 /// `docs/upstream/README.md#projected-constraints`
 async fn moved_key() -> Result<bool> {
     let hours = TimestampSecondArray::from_iter_values((0..48).map(|h| h * 3600));
@@ -191,6 +111,7 @@ async fn ten_files(ctx: &SessionContext, folder: &tempfile::TempDir) -> Result<(
         .await
 }
 
+still_wrong!(bounds_of_some_aggregates, "run_time_filters");
 /// `docs/upstream/README.md#aggregate-dynamic-filter`
 async fn bounds_of_some_aggregates() -> Result<bool> {
     let (ctx, folder) = (session(2), tempfile::tempdir()?);
@@ -199,6 +120,7 @@ async fn bounds_of_some_aggregates() -> Result<bool> {
     Ok(found.contains(" 9 "))
 }
 
+still_wrong!(bounds_of_an_earlier_iteration, "run_time_filters");
 /// `docs/upstream/README.md#aggregate-dynamic-filter`
 async fn bounds_of_an_earlier_iteration() -> Result<bool> {
     let (ctx, folder) = (session(2), tempfile::tempdir()?);
@@ -209,6 +131,7 @@ async fn bounds_of_an_earlier_iteration() -> Result<bool> {
     Ok(answer(&ctx, iterations).await?.contains(" 3 "))
 }
 
+still_wrong!(filters_of_an_earlier_run, "run_time_filters");
 /// `docs/upstream/README.md#filters-of-earlier-runs`
 async fn filters_of_an_earlier_run() -> Result<bool> {
     let ctx = session(1);
@@ -223,8 +146,9 @@ async fn filters_of_an_earlier_run() -> Result<bool> {
     Ok(again == 2)
 }
 
+still_wrong!(filters_below_a_fetch, "run_time_filters");
 /// `docs/upstream/README.md#filters-below-a-fetch`
-fn filters_below_a_fetch() -> Result<bool> {
+async fn filters_below_a_fetch() -> Result<bool> {
     let schema = RecordBatch::try_from_iter([("a", integers([1]))])?.schema();
     let rows: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(schema).with_partitions(2));
     let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("a", 0));
@@ -250,6 +174,7 @@ fn filters_below_a_fetch() -> Result<bool> {
     Ok(true)
 }
 
+still_wrong!(null_in_a_mark, "nullable_in");
 /// `docs/upstream/README.md#mark-join-nulls`
 async fn null_in_a_mark() -> Result<bool> {
     let ctx = session(1);
@@ -261,6 +186,7 @@ async fn null_in_a_mark() -> Result<bool> {
     Ok(answer(&ctx, found).await?.contains(" 0 "))
 }
 
+still_wrong!(time_in_from, "table_factors");
 /// `docs/upstream/README.md#table-version`
 async fn time_in_from() -> Result<bool> {
     let config = SessionConfig::new().set_str("datafusion.sql_parser.dialect", "BigQuery");
@@ -275,6 +201,7 @@ async fn time_in_from() -> Result<bool> {
     Ok(planned.is_err())
 }
 
+still_wrong!(filters_by_name, "fields::let_through");
 /// `docs/upstream/README.md#filters-by-name`
 async fn filters_by_name() -> Result<bool> {
     let rows = "SELECT * FROM (VALUES (1, NULL, 2), (2, 5, 1)) v(a, f, r)";
@@ -283,6 +210,7 @@ async fn filters_by_name() -> Result<bool> {
     Ok(answer(&ctx, sum).await?.contains(" 2 "))
 }
 
+still_wrong!(zeros_in_joins, "run_time_filters");
 /// `docs/upstream/README.md#zeros-in-joins`
 async fn zeros_in_joins() -> Result<bool> {
     let rows = "SELECT * FROM (VALUES (-0.0, 1), (2.0, 2)) v(x, n)";
@@ -291,6 +219,7 @@ async fn zeros_in_joins() -> Result<bool> {
     Ok(answer(&ctx, join).await?.contains(" 1 "))
 }
 
+still_wrong!(nan_bits, "one_nan");
 /// `docs/upstream/README.md#nan-bits`
 async fn nan_bits() -> Result<bool> {
     let ctx = session(1);
@@ -299,6 +228,7 @@ async fn nan_bits() -> Result<bool> {
     Ok(answer(&ctx, nan).await?.contains("true"))
 }
 
+still_wrong!(limited_distinct, "limits::without_limit");
 /// `docs/upstream/README.md#limited-distinct`
 async fn limited_distinct() -> Result<bool> {
     let ctx = session(1);
@@ -308,6 +238,7 @@ async fn limited_distinct() -> Result<bool> {
     Ok(answer(&ctx, one).await.is_ok())
 }
 
+still_wrong!(grouping_sets, "orders::without_claims");
 /// `docs/upstream/README.md#grouping-sets`
 async fn grouping_sets() -> Result<bool> {
     let ctx = session(1);
@@ -318,6 +249,7 @@ async fn grouping_sets() -> Result<bool> {
     Ok(found.find("| 1 ") < found.find("|   |"))
 }
 
+still_wrong!(order_of_joins, "join_claims");
 /// `docs/upstream/README.md#order-of-joins`
 async fn order_of_joins() -> Result<bool> {
     let ctx = session(1);
@@ -333,6 +265,7 @@ async fn order_of_joins() -> Result<bool> {
     Ok(found.rfind("| 1 ") < found.find("| 2 "))
 }
 
+still_wrong!(filters_of_merge_joins, "join_claims");
 /// `docs/upstream/README.md#filters-of-merge-joins`
 async fn filters_of_merge_joins() -> Result<bool> {
     let ctx = session(2);
@@ -347,6 +280,7 @@ async fn filters_of_merge_joins() -> Result<bool> {
     Ok(answer(&ctx, joined).await?.contains("| 1  | 1  |"))
 }
 
+still_wrong!(constants_of_outer_joins, "join_claims");
 /// `docs/upstream/README.md#constants-of-outer-joins`
 async fn constants_of_outer_joins() -> Result<bool> {
     let ctx = session(1);
@@ -360,6 +294,7 @@ async fn constants_of_outer_joins() -> Result<bool> {
     Ok(found.rfind("| 0 ") < found.find("|       |"))
 }
 
+still_wrong!(casts, "casts::with_bounds_below");
 /// `docs/upstream/README.md#statistics-of-casts`
 async fn casts() -> Result<bool> {
     let (ctx, _folder) = parquet("SELECT * FROM (VALUES (2), (11)) v(x)").await?;
@@ -367,6 +302,7 @@ async fn casts() -> Result<bool> {
     Ok(answer(&ctx, least).await?.contains(" 11 "))
 }
 
+still_wrong!(sort_below_offset, "orders::above_skipped");
 /// `docs/upstream/README.md#sort-below-offset`
 async fn sort_below_offset() -> Result<bool> {
     let ctx = session(1);
@@ -376,6 +312,7 @@ async fn sort_below_offset() -> Result<bool> {
     Ok(answer(&ctx, one).await?.contains(" 1 "))
 }
 
+still_wrong!(union_fields, "fields::UnionFields");
 /// `docs/upstream/README.md#union-fields`
 async fn union_fields() -> Result<bool> {
     let ctx = session(1);
@@ -390,6 +327,7 @@ async fn union_fields() -> Result<bool> {
     Ok(answer(&ctx, union).await.is_ok())
 }
 
+still_wrong!(coded_lengths, "casts::PlainNumbers");
 /// `docs/upstream/README.md#coded-lengths`
 async fn coded_lengths() -> Result<bool> {
     let ctx = session(1);
@@ -405,6 +343,7 @@ async fn coded_lengths() -> Result<bool> {
         .is_ok_and(|found| found.contains(" 2 ")))
 }
 
+still_wrong!(filters_of_semi_joins, "fields::let_through");
 /// `docs/upstream/README.md#filters-by-name`
 async fn filters_of_semi_joins() -> Result<bool> {
     let rows = "SELECT value AS a, value + 1 AS k, value % 2 AS c FROM generate_series(1, 200)";
@@ -414,6 +353,7 @@ async fn filters_of_semi_joins() -> Result<bool> {
     Ok(answer(&ctx, join).await?.contains(" 3 "))
 }
 
+still_wrong!(lost_order, "orders::sorted_again");
 /// `docs/upstream/README.md#lost-orders`
 async fn lost_order() -> Result<bool> {
     let columns = [("x", integers(0..100)), ("v", integers(0..100))];
@@ -428,6 +368,7 @@ async fn lost_order() -> Result<bool> {
     Ok(answer(&ctx, numbers).await.is_ok())
 }
 
+still_wrong!(unlike_join_keys, "run_time_filters");
 /// `docs/upstream/README.md#unlike-join-keys`
 async fn unlike_join_keys() -> Result<bool> {
     let rows = "SELECT arrow_cast(column1, 'Int32') AS d, arrow_cast(column1, 'Int16') AS n FROM (VALUES (1), (2)) v";
@@ -436,6 +377,7 @@ async fn unlike_join_keys() -> Result<bool> {
     Ok(answer(&ctx, join).await.is_ok())
 }
 
+still_wrong!(set_twice, "nothing");
 /// `written::check_once` may go.
 async fn set_twice() -> Result<bool> {
     let ctx = session(1);
@@ -443,12 +385,14 @@ async fn set_twice() -> Result<bool> {
     Ok(ctx.sql("EXPLAIN UPDATE t SET v = 1, v = 2").await.is_err())
 }
 
+still_wrong!(quoted_partitions, "nothing");
 /// `written::column_name` may go.
 async fn quoted_partitions() -> Result<bool> {
     let copy = "EXPLAIN COPY (SELECT 1 AS \"a b\", 2 AS v) TO 'out.parquet' STORED AS PARQUET PARTITIONED BY (\"a b\")";
     Ok(session(1).sql(copy).await.is_ok())
 }
 
+still_wrong!(silent_casts, "nothing");
 /// `changes::values` may leave casts alone.
 async fn silent_casts() -> Result<bool> {
     let ctx = session(1);
@@ -459,8 +403,9 @@ async fn silent_casts() -> Result<bool> {
     Ok(!answer(&ctx, "SELECT * FROM t").await?.contains("| 78 |"))
 }
 
+still_wrong!(sliced_lists, "lists::from_their_start");
 /// `docs/upstream/README.md#sliced-lists`
-fn sliced_lists() -> Result<bool> {
+async fn sliced_lists() -> Result<bool> {
     let lists = [[1, 1], [2, 2]].map(|list| Some(list.map(Some)));
     let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
     let item = Field::new_list_field(DataType::Int64, true);
@@ -470,6 +415,7 @@ fn sliced_lists() -> Result<bool> {
     Ok(found.as_primitive::<Int64Type>().value(0) == 2)
 }
 
+still_wrong!(rounded_literal, "literals");
 /// `docs/upstream/README.md#literals-of-times`
 async fn rounded_literal() -> Result<bool> {
     let ctx = session(1);
@@ -482,6 +428,7 @@ async fn rounded_literal() -> Result<bool> {
     Ok(found.await?.contains(" 0 "))
 }
 
+still_wrong!(literal_without_zone, "literals");
 /// `docs/upstream/README.md#literals-of-times`
 async fn literal_without_zone() -> Result<bool> {
     let ctx = session(1);
@@ -496,6 +443,7 @@ async fn literal_without_zone() -> Result<bool> {
     Ok(found.await?.contains(" 1 "))
 }
 
+still_wrong!(empty_subquery, "empty_subqueries");
 /// `docs/upstream/README.md#empty-subqueries`
 async fn empty_subquery() -> Result<bool> {
     let ctx = session(1);
@@ -510,6 +458,7 @@ async fn empty_subquery() -> Result<bool> {
     Ok(right || shown.is_ok())
 }
 
+still_wrong!(subquery_in_values, "values_subqueries");
 /// `docs/upstream/README.md#subqueries-in-values`
 async fn subquery_in_values() -> Result<bool> {
     let ctx = session(1);

@@ -2,23 +2,9 @@
 
 use std::fs;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
-use crate::shell::program::{Place, Test, path, shell_trial};
-
-pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 5] = [
-        ("at_hand", at_hand),
-        ("describe", describe),
-        ("words", words),
-        ("markdown", markdown),
-        ("expanded", expanded),
-    ];
-    tests
-        .into_iter()
-        .map(|(name, test)| shell_trial(name, test))
-        .collect()
-}
+use crate::shell::program::{Place, path};
 
 const CSV: [&str; 3] = ["-q", "--format", "csv"];
 
@@ -27,6 +13,7 @@ fn group() -> String {
     group.display().to_string()
 }
 
+trial!(at_hand);
 /// The paths of the command line are tables, whatever their folders are called.
 fn at_hand(place: &Place) -> Result<(), Failed> {
     place.array("quickstart_sparse", "My Array.tdb")?;
@@ -69,6 +56,7 @@ fn at_hand(place: &Place) -> Result<(), Failed> {
     ran.failed("", &["encrypted"])
 }
 
+trial!(describe);
 fn describe(place: &Place) -> Result<(), Failed> {
     place.array("quickstart_sparse", "it's an array")?;
     let array = place.0.join("it's an array").display().to_string();
@@ -115,6 +103,7 @@ fn describe(place: &Place) -> Result<(), Failed> {
     ran.failed("", &["'./nothing' is no TileDB array or group"])
 }
 
+trial!(words);
 /// Words that are commands, whatever their case; what follows them is not run.
 fn words(place: &Place) -> Result<(), Failed> {
     for word in ["quit", "Exit;", "  QUIT ;  "] {
@@ -136,6 +125,7 @@ fn words(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(markdown);
 fn markdown(place: &Place) -> Result<(), Failed> {
     let sql = "SELECT 'a|b' AS text, 12 AS n UNION ALL SELECT NULL, 3 ORDER BY n";
     let table = "| text |   n |\n| ---- | --: |\n| NULL |   3 |\n| a\\|b |  12 |\n";
@@ -147,6 +137,7 @@ fn markdown(place: &Place) -> Result<(), Failed> {
     place.run_with_input(&["-q"], &script)?.gave(&told)
 }
 
+trial!(expanded);
 fn expanded(place: &Place) -> Result<(), Failed> {
     let sql = "SELECT 1 AS one, 'two' AS second";
     let block = "-[ RECORD 1 ]-\none    | 1\nsecond | two\n";

@@ -1,18 +1,10 @@
 //! What the program's log tells, seen through the shell: enough to see what is opened, planned and broken, and no secrets.
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::hostile::encryption::{KEY, keeps_secrets};
-use crate::shell::program::{Place, path, ran, shell_trial};
+use crate::shell::program::{Place, path, ran};
 use crate::support::array_files::Files;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        shell_trial("log_of_a_query", of_a_query),
-        shell_trial("log_without_secrets", without_secrets),
-        shell_trial("secrets_nowhere", nowhere),
-    ]
-}
 
 /// What goes to stderr besides the answer.
 fn told(place: &Place, level: &str, sql: &str) -> Result<String, Failed> {
@@ -37,6 +29,7 @@ fn expect(text: &str, words: &[&str]) -> Result<(), Failed> {
     }
 }
 
+trial!(of_a_query);
 fn of_a_query(place: &Place) -> Result<(), Failed> {
     let array = path("rtree_three_levels");
     let sql = format!("SELECT a FROM '{array}' WHERE x = 1 AND y = 461");
@@ -73,6 +66,7 @@ fn of_a_query(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(without_secrets);
 fn without_secrets(place: &Place) -> Result<(), Failed> {
     let sql = format!("SELECT * FROM '{}'", path("encrypted_sparse"));
     let trace = told(place, "trace", &sql)?;
@@ -80,6 +74,7 @@ fn without_secrets(place: &Place) -> Result<(), Failed> {
     keeps_secrets("the log", &trace)
 }
 
+trial!(nowhere);
 /// A secret in every statement that takes one, in the right form or not: it is in no answer, no message and no log at its most
 /// talkative. Whether the statement fails is of no concern here.
 fn nowhere(place: &Place) -> Result<(), Failed> {

@@ -7,20 +7,13 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
-use crate::shell::program::{Place, Test, shell_trial};
-
-pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 2] = [("home_folder", home_folder), ("web_servers", web_servers)];
-    tests
-        .into_iter()
-        .map(|(name, test)| shell_trial(name, test))
-        .collect()
-}
+use crate::shell::program::Place;
 
 const CSV: [&str; 3] = ["-q", "--format", "csv"];
 
+trial!(home_folder);
 fn home_folder(place: &Place) -> Result<(), Failed> {
     let run = |sql: &str| place.run(&[&CSV[..], &["-c", sql]].concat());
     fs::create_dir(place.0.join("work"))?;
@@ -92,6 +85,7 @@ fn home_folder(place: &Place) -> Result<(), Failed> {
         .gave("a\n10\n")
 }
 
+trial!(web_servers);
 /// Servers refuse a request for a listing in several ways. The shell reads the file from each of them.
 fn web_servers(place: &Place) -> Result<(), Failed> {
     for refusal in [

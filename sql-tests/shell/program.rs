@@ -5,52 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::support::array_files::Files;
 use crate::support::golden;
-use crate::trial;
 
 /// The binary; absent if it was not built (`--no-default-features`).
 pub const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_tiledb-sql");
-
-pub type Test = fn(&Place) -> Result<(), Failed>;
-
-pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 15] = [
-        ("commands", commands),
-        ("files", files),
-        ("stdin", stdin),
-        ("formats", formats),
-        ("rows_shown", rows_shown),
-        ("settings", settings),
-        ("rc_file", rc_file),
-        ("about", about),
-        ("failures", failures),
-        ("long_chains", long_chains),
-        ("damage", damage),
-        ("groups", groups),
-        ("broken_pipe", broken_pipe),
-        ("names", names),
-        ("other_files", other_files),
-    ];
-    tests
-        .into_iter()
-        .map(|(name, test)| shell_trial(name, test))
-        .collect()
-}
-
-/// A test in an empty folder of its own.
-pub fn shell_trial(
-    name: &str,
-    test: impl FnOnce(&Place) -> Result<(), Failed> + Send + 'static,
-) -> Trial {
-    let run = move || {
-        let folder = tempfile::tempdir()?;
-        test(&Place(folder.path().to_owned()))
-    };
-    trial(format!("shell::{name}"), run).with_ignored_flag(PROGRAM.is_none())
-}
 
 /// An empty folder where the shell runs, and looks for the home of its user.
 pub struct Place(pub PathBuf);
@@ -156,6 +117,7 @@ pub fn path(array: &str) -> String {
     golden::folder().join(array).display().to_string()
 }
 
+trial!(commands);
 fn commands(place: &Place) -> Result<(), Failed> {
     let array = path("quickstart_sparse");
     let create = format!("CREATE EXTERNAL TABLE q STORED AS TILEDB LOCATION '{array}'");
@@ -165,6 +127,7 @@ fn commands(place: &Place) -> Result<(), Failed> {
         .gave("n\n3\nm\n3\n")
 }
 
+trial!(files);
 fn files(place: &Place) -> Result<(), Failed> {
     let array = path("quickstart_sparse");
     let text =
@@ -185,6 +148,7 @@ fn files(place: &Place) -> Result<(), Failed> {
         .failed("a\n1\n", &["bad.sql", "nothing"])
 }
 
+trial!(stdin);
 fn stdin(place: &Place) -> Result<(), Failed> {
     let array = path("quickstart_sparse");
     let script = format!("SELECT count(*) AS n FROM '{array}';\nSELECT 'ü' AS u;\n");
@@ -203,6 +167,7 @@ fn stdin(place: &Place) -> Result<(), Failed> {
         .gave("n\n3\nu\nü\n")
 }
 
+trial!(formats);
 fn formats(place: &Place) -> Result<(), Failed> {
     let sql = format!(
         "SELECT \"rows\", a FROM '{}' WHERE a < 3 ORDER BY a",
@@ -230,6 +195,7 @@ fn formats(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(rows_shown);
 fn rows_shown(place: &Place) -> Result<(), Failed> {
     let sql = format!("SELECT a FROM '{}'", path("rtree_three_levels"));
     let shown = |arguments: &[&str]| -> Result<usize, Failed> {
@@ -261,6 +227,7 @@ fn rows_shown(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(settings);
 fn settings(place: &Place) -> Result<(), Failed> {
     let show = "SHOW datafusion.execution.batch_size";
     place
@@ -282,6 +249,7 @@ fn settings(place: &Place) -> Result<(), Failed> {
         .failed("", &["memory", "weather_stations", "raise the limit"])
 }
 
+trial!(rc_file);
 fn rc_file(place: &Place) -> Result<(), Failed> {
     fs::write(
         place.0.join("start.sql"),
@@ -299,6 +267,7 @@ fn rc_file(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(about);
 fn about(place: &Place) -> Result<(), Failed> {
     place
         .run(&["--version"])?
@@ -314,6 +283,7 @@ fn about(place: &Place) -> Result<(), Failed> {
     ])
 }
 
+trial!(failures);
 fn failures(place: &Place) -> Result<(), Failed> {
     fs::create_dir(place.0.join("empty"))?;
     let array = path("weather_stations");
@@ -373,6 +343,7 @@ fn failures(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(long_chains);
 /// Chains of ten thousand conditions and more are answered, and those that are too long for the stack are refused.
 fn long_chains(place: &Place) -> Result<(), Failed> {
     let array = path("elevation");
@@ -411,6 +382,7 @@ fn long_chains(place: &Place) -> Result<(), Failed> {
     ran.failed("", &["20001 operators in one chain"])
 }
 
+trial!(damage);
 fn damage(place: &Place) -> Result<(), Failed> {
     let mut files = Files::golden("weather_stations");
     let data = files.find("a3_var.tdb");
@@ -442,6 +414,7 @@ fn damage(place: &Place) -> Result<(), Failed> {
         .failed("", &words)
 }
 
+trial!(groups);
 fn groups(place: &Place) -> Result<(), Failed> {
     let group = crate::support::fixtures::root()
         .join("groups/experiment")
@@ -483,6 +456,7 @@ fn groups(place: &Place) -> Result<(), Failed> {
     )
 }
 
+trial!(broken_pipe);
 fn broken_pipe(place: &Place) -> Result<(), Failed> {
     let array = path("weather_stations");
     let sql = format!("SELECT * FROM '{array}' a CROSS JOIN '{array}' b");
@@ -498,6 +472,7 @@ fn broken_pipe(place: &Place) -> Result<(), Failed> {
     Err(ran.text().into())
 }
 
+trial!(names);
 fn names(place: &Place) -> Result<(), Failed> {
     for name in [
         "größe 100% #1",
@@ -546,6 +521,7 @@ fn names(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(other_files);
 /// Parquet, CSV and JSON are read and written as in datafusion-cli, and joined with arrays.
 fn other_files(place: &Place) -> Result<(), Failed> {
     let array = path("weather_stations");

@@ -1,23 +1,9 @@
 //! What the shell prints of results. Every format can print the report of a statement: a statement that has changed something
 //! doesn't fail over a list in its report.
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
-use crate::shell::program::{Place, Test, shell_trial};
-
-pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 5] = [
-        ("changes_in_every_format", changes_in_every_format),
-        ("nested_values", nested_values),
-        ("results_for_programs", results_for_programs),
-        ("from_without_select", from_without_select),
-        ("scripts_of_windows", scripts_of_windows),
-    ];
-    tests
-        .into_iter()
-        .map(|(name, test)| shell_trial(name, test))
-        .collect()
-}
+use crate::shell::program::Place;
 
 const FORMATS: [&str; 6] = ["csv", "tsv", "table", "json", "nd-json", "markdown"];
 
@@ -38,6 +24,7 @@ const CHANGES: [&str; 13] = [
     "SELECT * FROM tiledb_check('./t')",
 ];
 
+trial!(changes_in_every_format);
 fn changes_in_every_format(place: &Place) -> Result<(), Failed> {
     for format in FORMATS {
         let place = Place(place.0.join(format));
@@ -57,6 +44,7 @@ fn changes_in_every_format(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(nested_values);
 fn nested_values(place: &Place) -> Result<(), Failed> {
     let sql = "SELECT [1, NULL] AS l, struct('a,b' AS s, 1.5 AS n) AS r, [[1], []] AS ll, 'x' AS t UNION ALL SELECT NULL, NULL, NULL, NULL ORDER BY t";
     let run = |format| place.run(&["-q", "--format", format, "-c", sql]);
@@ -72,6 +60,7 @@ fn nested_values(place: &Place) -> Result<(), Failed> {
     ))
 }
 
+trial!(results_for_programs);
 /// Programs find the columns of a result that has no rows or no values, and control characters don't move the borders of tables.
 fn results_for_programs(place: &Place) -> Result<(), Failed> {
     let none = "SELECT 1 AS a, [1] AS l WHERE false";
@@ -102,6 +91,7 @@ fn results_for_programs(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(from_without_select);
 fn from_without_select(place: &Place) -> Result<(), Failed> {
     let create = "CREATE EXTERNAL TABLE t (k INT NOT NULL, v INT, PRIMARY KEY (k)) STORED AS TILEDB LOCATION './t'";
     let insert = "INSERT INTO t VALUES (1, 10), (2, 20)";
@@ -132,6 +122,7 @@ fn from_without_select(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(scripts_of_windows);
 /// Editors of Windows begin files with a byte order mark.
 fn scripts_of_windows(place: &Place) -> Result<(), Failed> {
     std::fs::write(

@@ -17,92 +17,39 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
-use libtest_mimic::{Failed, Trial};
-use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Record, Runner};
+use libtest_mimic::Failed;
+use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
 use crate::sessions::serialized_scans::opened_anew;
 use crate::support::allocations;
+use crate::support::fixtures;
 use crate::support::session_shapes::{self, Shape};
-use crate::support::{fixtures, golden};
+use crate::support::trials::SqlTrial;
 use crate::{block_on, repository, trial};
 
-pub fn trials() -> Vec<Trial> {
+trials!(usual_sessions());
+
+fn usual_sessions() -> Vec<SqlTrial> {
+    let files = files().into_iter();
+    let trials = files.map(|file| trial(topic(&file), move || block_on(run(&file))));
+    trials.collect()
+}
+
+/// The files, in order.
+pub fn files() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(repository().join("sql-tests/slt"))
         .expect("the folder is there")
         .filter_map(|entry| entry.ok().map(|e| e.path()))
         .filter(|path| path.extension().is_some_and(|e| e == "slt"))
         .collect();
     files.sort();
-    let mut trials = Vec::new();
-    for (number, file) in files.into_iter().enumerate() {
-        let topic = file.file_stem().unwrap_or_default().to_string_lossy();
-        let (usual, others) = (format!("slt::{topic}"), format!("slt_sessions::{topic}"));
-        let in_order = IN_ORDER.contains(&&*topic);
-        let again = file.clone();
-        trials.push(trial(usual, move || block_on(run(&file))));
-        if !in_order {
-            trials.push(trial(others, move || {
-                block_on(run_otherwise(&again, number))
-            }));
-        }
-    }
-    trials
+    files
 }
 
-/// Topics whose files expect rows in the order in which one partition gives them.
-const IN_ORDER: [&str; 1] = ["table_functions"];
-
-/// Topics whose statements need tables that are arrays themselves, and not wrapped.
-const OF_ARRAYS: [&str; 8] = [
-    "changing",
-    "char_fill",
-    "empty_subqueries",
-    "evolution",
-    "fixed_text",
-    "inserting",
-    "literals",
-    "metadata_and_groups",
-];
-
-/// Topics that join large arrays, or unite them, which takes minutes a few rows at a time.
-const NOT_ROW_BY_ROW: [&str; 2] = ["guards", "run_time_filters"];
-
-/// Expects the same answers in sessions of other shapes. Plans and settings differ there, and are left out. Neighbours among the files take
-/// turns with the shapes, unless `GOLDEN=each` is set.
-async fn run_otherwise(file: &Path, number: usize) -> Result<(), Failed> {
-    let left_out = |sql: &str| {
-        let first = sql.split_whitespace().next().unwrap_or_default();
-        ["EXPLAIN", "SHOW", "SET", "RESET"].contains(&first.to_ascii_uppercase().as_str())
-    };
-    let topic = file.file_stem().unwrap_or_default().to_string_lossy();
-    let needs_arrays = OF_ARRAYS.contains(&&*topic);
-    for (turn, shape) in session_shapes::SHAPES.into_iter().enumerate() {
-        if (turn + number) % 2 == 1 && !golden::wants_each() {
-            continue;
-        }
-        if needs_arrays && shape.wraps_tables() {
-            continue;
-        }
-        if shape.batch_size < 10 && NOT_ROW_BY_ROW.contains(&&*topic) {
-            continue;
-        }
-        let scratch = tempfile::tempdir()?;
-        let mut runner = Runner::new(|| {
-            let scratch = scratch.path().to_owned();
-            async move { Session::new(shape, scratch) }
-        });
-        runner.with_column_validator(sqllogictest::strict_column_validator);
-        for record in sqllogictest::parse_file::<DefaultColumnType>(file)? {
-            if let Record::Query { sql, .. } | Record::Statement { sql, .. } = &record
-                && left_out(sql)
-            {
-                continue;
-            }
-            let outcome = runner.run_async(record).await;
-            outcome.map_err(|e| format!("{}: {}", shape.name, e.display(false)))?;
-        }
-    }
-    Ok(())
+/// What a file is about: its name.
+pub fn topic(file: &Path) -> String {
+    let topic = file.file_stem().unwrap_or_default();
+    topic.to_string_lossy().into_owned()
 }
 
 async fn run(file: &Path) -> Result<(), Failed> {
@@ -138,7 +85,7 @@ async fn run(file: &Path) -> Result<(), Failed> {
 
 /// The message of an error, without folders of this machine.
 #[derive(Debug)]
-struct SqlError(String);
+pub struct SqlError(String);
 
 impl std::fmt::Display for SqlError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -148,14 +95,14 @@ impl std::fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
-struct Session {
+pub struct Session {
     ctx: SessionContext,
     anew: bool,
     scratch: PathBuf,
 }
 
 impl Session {
-    fn new(shape: Shape, scratch: PathBuf) -> Result<Self, SqlError> {
+    pub fn new(shape: Shape, scratch: PathBuf) -> Result<Self, SqlError> {
         let ctx = shape.context().map_err(|e| SqlError(e.to_string()))?;
         let anew = shape.anew;
         Ok(Self { ctx, anew, scratch })

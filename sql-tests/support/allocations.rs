@@ -15,7 +15,6 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use libtest_mimic::{Failed, Trial};
 
 use crate::support::golden;
-use crate::trial;
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -28,26 +27,25 @@ const BESIDE: usize = 64 << 20;
 const PROGRESS: &str = "TRIAL_MEMORY";
 
 /// The trials that run under a limit, by the beginnings of their names: `.slt` files, golden arrays, and bad files.
-const LIMITED: [&str; 7] = [
+const LIMITED: [&str; 6] = [
     "slt::",
-    "golden::",
-    "aggregates::",
-    "bad_files::",
-    "bad_input::",
-    "broken_columns::",
-    "forged::",
+    "golden::answers::",
+    "golden::aggregates::",
+    "hostile::bad_input::",
+    "hostile::broken_columns::",
+    "hostile::forged_sizes::",
 ];
 
 /// Trials of these kinds that need more than the pool, and may say so instead of what they expect: rows of 4 KB that are sorted
 /// late, and forged sizes of tiles.
-const DO_NOT_FIT: [&str; 3] = ["slt::inserting", "forged::capacity", "forged::extents"];
+const DO_NOT_FIT: [&str; 3] = [
+    "slt::inserting",
+    "hostile::forged_sizes::capacity",
+    "hostile::forged_sizes::extents",
+];
 
 /// One of so many trials of these kinds runs under a limit, unless `GOLDEN=each` is set.
 const ONE_OF: usize = 8;
-
-pub fn trials() -> Vec<Trial> {
-    vec![trial("allocations::stay_below_a_pool_and_64_mb", supervise)]
-}
 
 /// The trials that a process with a limit runs.
 pub fn limited(trials: Vec<Trial>) -> Vec<Trial> {
@@ -71,7 +69,8 @@ pub fn under_limit(name: &str, outcome: Result<(), Failed>) -> Result<(), Failed
     }
 }
 
-fn supervise() -> Result<(), Failed> {
+trial!(stay_below_a_pool_and_64_mb);
+fn stay_below_a_pool_and_64_mb() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let progress = folder.path().join("progress");
     let output = Command::new(std::env::current_exe()?)

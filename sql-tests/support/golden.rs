@@ -1,4 +1,5 @@
-//! Every golden array, at every window of time, reads as libtiledb reads it.
+//! The golden arrays: which there are, tests of each or of some, and whether one reads as libtiledb reads it, at every window
+//! of time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,11 +7,12 @@ use std::{fs, io};
 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use crate::support::shown_rows::ShownColumns;
+use crate::support::trials::SqlTrial;
 use crate::support::{allocations, fixtures, neutral_rows};
 use crate::{block_on, data, trial};
 
@@ -42,7 +44,7 @@ pub fn is_read(entry: &Value) -> bool {
 }
 
 /// A trial of `check` for each array that is read, which is shown its place and its entry in the manifest.
-pub fn on_each_read<C, F>(module: &str, check: C) -> Vec<Trial>
+pub fn on_each_read<C, F>(check: C) -> Vec<SqlTrial>
 where
     C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
     F: Future<Output = Result<(), Failed>>,
@@ -50,7 +52,7 @@ where
     let read = arrays().into_iter().filter(|(_, entry)| is_read(entry));
     read.map(|(folder, entry)| {
         let name = text(&entry, "name");
-        trial(format!("{module}::{name}"), move || {
+        trial(name.clone(), move || {
             block_on(check(folder.join(&name), entry))
         })
     })
@@ -59,12 +61,12 @@ where
 
 /// Trials of `check` as [`on_each_read`] makes them, for one array of four, beginning with that of index `first`; for each one if
 /// `GOLDEN=each` is set.
-pub fn on_one_of_four<C, F>(module: &str, first: usize, check: C) -> Vec<Trial>
+pub fn on_one_of_four<C, F>(first: usize, check: C) -> Vec<SqlTrial>
 where
     C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
     F: Future<Output = Result<(), Failed>>,
 {
-    let all = on_each_read(module, check);
+    let all = on_each_read(check);
     match wants_each() {
         true => all,
         false => all.into_iter().skip(first).step_by(4).collect(),
@@ -74,12 +76,12 @@ where
 /// Trials of `check` as [`on_each_read`] makes them, for one array of three, beginning with that of index `first`, in one format: the
 /// oldest or the newest in which it was written, in turns; for each array in each format if `GOLDEN=each` is set. They are for tests
 /// that do not ask how bytes lie.
-pub fn on_oldest_or_newest<C, F>(module: &str, first: usize, check: C) -> Vec<Trial>
+pub fn on_oldest_or_newest<C, F>(first: usize, check: C) -> Vec<SqlTrial>
 where
     C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
     F: Future<Output = Result<(), Failed>>,
 {
-    let all = on_each_read(module, check);
+    let all = on_each_read(check);
     if wants_each() {
         return all;
     }
@@ -97,7 +99,7 @@ where
         (case.as_str(), *version)
     });
     let chosen: BTreeMap<&str, u32> = chosen.collect();
-    let is_chosen = |trial: &Trial| match version_and_case(trial.name()) {
+    let is_chosen = |trial: &SqlTrial| match version_and_case(trial.name()) {
         Some((version, case)) => chosen[case] == version,
         None => true,
     };
@@ -110,37 +112,19 @@ pub fn wants_each() -> bool {
     std::env::var_os("GOLDEN").is_some_and(|which| which == "each")
 }
 
-/// Of `module::v21_dense_1d` the version 21 and the case `dense_1d`.
+/// Of `v21_dense_1d` the version 21 and the case `dense_1d`.
 fn version_and_case(name: &str) -> Option<(u32, &str)> {
-    let (_, array) = name.rsplit_once("::")?;
-    let (version, case) = array.strip_prefix('v')?.split_once('_')?;
+    let (version, case) = name.strip_prefix('v')?.split_once('_')?;
     Some((version.parse().ok()?, case))
 }
 
-pub fn trials() -> Vec<Trial> {
-    let arrays = arrays().into_iter();
-    arrays
-        .map(|(folder, entry)| {
-            let name = text(&entry, "name");
-            trial(format!("golden::{name}"), move || {
-                block_on(check(&folder, &entry))
-            })
-        })
-        .collect()
-}
-
-fn text(entry: &Value, key: &str) -> String {
+/// A text of an entry of the manifest.
+pub fn text(entry: &Value, key: &str) -> String {
     entry[key].as_str().unwrap_or_default().to_owned()
 }
 
 /// How the session runs: answers must not depend on it.
 const SESSIONS: [(usize, usize); 3] = [(2, 8192), (1, 7), (5, 1)];
-
-async fn check(folder: &Path, entry: &Value) -> Result<(), Failed> {
-    let array = folder.join(text(entry, "name"));
-    reads_now(&array, folder, entry).await?;
-    reads_then(&array, folder, entry).await
-}
 
 /// An array, perhaps a copy, reads as libtiledb reads the one in `folder`.
 pub async fn reads_now(array: &Path, folder: &Path, entry: &Value) -> Result<(), Failed> {

@@ -1,5 +1,8 @@
 //! What only helps tests: fixtures, stores, sessions, and rows in comparable forms.
 
+#[macro_use]
+pub mod trials;
+
 pub mod allocations;
 pub mod array_files;
 pub mod fixtures;

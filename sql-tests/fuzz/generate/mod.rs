@@ -14,8 +14,6 @@ mod statement;
 mod tests;
 mod windows;
 
-pub use tests::trials;
-
 use super::ast::{Expr, Kind, Query};
 use super::columns::Column;
 use super::determined::Keys;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use super::super::arrays::{Loaded, Source};
 use super::super::case::relations;
@@ -13,21 +13,12 @@ use super::super::run::Runner;
 use super::super::session::Parts;
 use super::Generator;
 use crate::support::rng::Rng;
-use crate::trial;
 
 /// Statements in which every feature must occur.
 const MADE: u64 = 4_000;
 /// Statements that are run.
 const RUN: u64 = 150;
 const SHARE_PERCENT: u64 = 85;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("fuzz::every_feature_is_generated", every_feature),
-        trial("fuzz::most_statements_run", most_run),
-        trial("fuzz::a_seed_gives_the_same_statements", same_again),
-    ]
-}
 
 fn tables(runner: &Runner) -> Result<Vec<Arc<Loaded>>, String> {
     let arrays = ["plane", "hours", "events", "evolved"].into_iter();
@@ -58,7 +49,8 @@ fn text(statement: &super::super::ast::Statement) -> String {
     [before, vec![last]].concat().join(";\n")
 }
 
-fn every_feature() -> Result<(), Failed> {
+trial!(every_feature_is_generated);
+fn every_feature_is_generated() -> Result<(), Failed> {
     let runner = Runner::new("features");
     let tables = tables(&runner)?;
     let mut missing: BTreeSet<&str> = features::all().into_iter().collect();
@@ -73,7 +65,8 @@ fn every_feature() -> Result<(), Failed> {
     }
 }
 
-fn most_run() -> Result<(), Failed> {
+trial!(most_statements_run);
+fn most_statements_run() -> Result<(), Failed> {
     let mut runner = Runner::new("share");
     let tables = tables(&runner)?;
     let parts = Parts::new()?;
@@ -96,7 +89,8 @@ fn most_run() -> Result<(), Failed> {
     }
 }
 
-fn same_again() -> Result<(), Failed> {
+trial!(a_seed_gives_the_same_statements);
+fn a_seed_gives_the_same_statements() -> Result<(), Failed> {
     let runner = Runner::new("again");
     let tables = tables(&runner)?;
     let texts = || {

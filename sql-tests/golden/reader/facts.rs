@@ -13,7 +13,8 @@ fn ends(ranges: Option<Vec<DimensionRange>>) -> Vec<(String, ScalarValue, Scalar
     ranges.map(|r| (r.dimension, r.low, r.high)).collect()
 }
 
-pub async fn fragments() -> Result<(), Failed> {
+trial!(fragments);
+async fn fragments() -> Result<(), Failed> {
     let weather = Array::open(path("weather_stations")).await?;
     expect("sparse", weather.is_dense(), false)?;
     expect("uri", weather.uri(), &path("weather_stations"))?;
@@ -55,7 +56,8 @@ pub async fn fragments() -> Result<(), Failed> {
     Ok(())
 }
 
-pub async fn boxes() -> Result<(), Failed> {
+trial!(boxes);
+async fn boxes() -> Result<(), Failed> {
     let ctx = SessionContext::new();
     datafusion_tiledb::register(&ctx)?;
     let overlapping = Array::open(path("dense_partial_unaligned")).await?;
@@ -104,7 +106,8 @@ pub async fn boxes() -> Result<(), Failed> {
     Ok(())
 }
 
-pub async fn metadata() -> Result<(), Failed> {
+trial!(metadata);
+async fn metadata() -> Result<(), Failed> {
     let array = Array::open(path("metadata")).await?;
     let metadata = array.metadata().await?;
     let text = |key: &str| metadata.get(key).and_then(|v| v.try_as_str().flatten());

@@ -14,26 +14,12 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_tiledb::{Array, ArrayBuilder, EncryptionKey, Location, SchemaEvolution};
 use futures::stream;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use object_store::memory::InMemory;
 
 use super::expect;
 use crate::support::array_files::Files;
 use crate::support::neutral_rows;
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("reader::insert_as_sql", || block_on(as_sql())),
-        trial("reader::insert_dense", || block_on(dense())),
-        trial("reader::insert_dense_tiles", || block_on(dense_tiles())),
-        trial("reader::insert_refused", || block_on(refused())),
-        trial("reader::insert_overwrites", || block_on(overwrites())),
-        trial("reader::insert_beyond_memory", || block_on(beyond_memory())),
-        trial("reader::insert_fails_late", || block_on(fails_late())),
-        trial("reader::insert_elsewhere", || block_on(elsewhere())),
-    ]
-}
 
 fn columns() -> Schema {
     Schema::new(vec![
@@ -65,6 +51,7 @@ async fn rows(path: &str) -> Result<Vec<String>, Failed> {
     Ok(neutral_rows::rows(&array.scan().collect().await?))
 }
 
+trial!(as_sql);
 /// Columns in another order and of other types, some of them missing; rows that replace others.
 async fn as_sql() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -111,6 +98,7 @@ async fn as_sql() -> Result<(), Failed> {
     expect("what was opened", array.fragments()?.len(), 0)
 }
 
+trial!(dense);
 /// Only the given cells of a dense array change.
 async fn dense() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -158,6 +146,7 @@ fn cells(places: Vec<(i32, i32)>) -> RecordBatch {
     ])
 }
 
+trial!(dense_tiles);
 /// Tiles that have all their cells are filtered while others come, and however little memory there is, all are written.
 async fn dense_tiles() -> Result<(), Failed> {
     let columns = Schema::new(vec![
@@ -212,6 +201,7 @@ async fn dense_tiles() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(refused);
 /// What does not fit is an error that says why, and nothing is written.
 async fn refused() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -298,6 +288,7 @@ async fn refused() -> Result<(), Failed> {
     )
 }
 
+trial!(overwrites);
 /// All cells are replaced at once, also by none.
 async fn overwrites() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -337,6 +328,7 @@ fn shuffled() -> impl Iterator<Item = Result<RecordBatch, DataFusionError>> {
     })
 }
 
+trial!(beyond_memory);
 /// The stream is larger than the memory pool.
 async fn beyond_memory() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -375,6 +367,7 @@ async fn beyond_memory() -> Result<(), Failed> {
     expect("cells", cells, MANY as u64)
 }
 
+trial!(fails_late);
 /// A stream that fails after many rows leaves neither rows nor files.
 async fn fails_late() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -405,6 +398,7 @@ async fn fails_late() -> Result<(), Failed> {
     )
 }
 
+trial!(elsewhere);
 /// In an object store, encrypted, and at another time.
 async fn elsewhere() -> Result<(), Failed> {
     let location = Location::new(Arc::new(InMemory::new()), "far/array".into(), "far");

@@ -7,18 +7,22 @@ use datafusion::prelude::{SessionContext, col, lit};
 use datafusion::scalar::ScalarValue;
 use datafusion_tiledb::{Array, ArrayScan, TileDbTable};
 use futures::TryStreamExt;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use super::{expect, path};
 use crate::hostile::encryption;
 use crate::support::neutral_rows;
+use crate::support::trials::SqlTrial;
 use crate::{block_on, trial};
 
-pub fn trials() -> impl Iterator<Item = Trial> {
-    CASES.iter().enumerate().map(|(number, case)| {
-        let name = format!("reader::like_sql_{number}_{}", case.array);
+trials!(each_case());
+
+fn each_case() -> Vec<SqlTrial> {
+    let cases = CASES.iter().enumerate().map(|(number, case)| {
+        let name = format!("{number}_{}", case.array);
         trial(name, move || block_on(like_sql(case)))
-    })
+    });
+    cases.collect()
 }
 
 /// A scan and the statement that asks for the same; `$` stands for the array.

@@ -19,34 +19,15 @@ use datafusion::scalar::ScalarValue;
 use datafusion_tiledb::to_datafusion_error;
 use datafusion_tiledb::{Array, ArrayScan, ErrorKind, TileDbSessionExt};
 use futures::TryStreamExt;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 use tiledb_engine::storage::{RequestKind, RequestLog};
 
 use crate::support::array_files::Files;
 use crate::support::shown_rows::ShownColumns;
 use crate::support::{golden, neutral_rows};
-use crate::{block_on, trial};
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = golden::on_each_read("reader", golden_array);
-    trials.extend(insert::trials());
-    trials.extend(like_sql::trials());
-    trials.extend([
-        trial("reader::refused", || block_on(refused())),
-        trial("reader::unreadable", || block_on(unreadable())),
-        trial("reader::fragments", || block_on(facts::fragments())),
-        trial("reader::boxes", || block_on(facts::boxes())),
-        trial("reader::metadata", || block_on(facts::metadata())),
-        trial("reader::requests", || block_on(requests())),
-        trial("reader::as_it_was_opened", || block_on(as_it_was_opened())),
-        trial("reader::partitions", || block_on(partitions())),
-        trial("reader::memory", || block_on(memory())),
-        trial("reader::one_thread", one_thread),
-        trial("reader::sessions", || block_on(sessions())),
-    ]);
-    trials
-}
+trials!(golden::on_each_read(golden_array));
 
 fn path(array: &str) -> String {
     golden::folder().join(array).display().to_string()
@@ -127,6 +108,7 @@ fn check_box(array: &Array, batches: &[RecordBatch]) -> Result<(), Failed> {
     }
 }
 
+trial!(requests);
 /// Conditions become ranges and prune tiles, as in a query, and an array that is open is not listed again.
 async fn requests() -> Result<(), Failed> {
     let log = Arc::new(RequestLog::new());
@@ -161,6 +143,7 @@ async fn requests() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(as_it_was_opened);
 /// What is written later does not show, unless it is asked for by its time.
 async fn as_it_was_opened() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
@@ -192,6 +175,7 @@ async fn as_it_was_opened() -> Result<(), Failed> {
     )
 }
 
+trial!(partitions);
 /// Streams of partitions together give every row once.
 async fn partitions() -> Result<(), Failed> {
     let array = Array::open(path("weather_stations")).await?;
@@ -211,6 +195,7 @@ async fn partitions() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(memory);
 async fn memory() -> Result<(), Failed> {
     let array = Array::open(path("weather_stations")).await?;
     let pool = |bytes| Arc::new(GreedyMemoryPool::new(bytes));
@@ -223,6 +208,7 @@ async fn memory() -> Result<(), Failed> {
     }
 }
 
+trial!(one_thread);
 /// A runtime of one thread is enough.
 fn one_thread() -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -239,6 +225,7 @@ fn one_thread() -> Result<(), Failed> {
     expect("some rows", rows > 0, true)
 }
 
+trial!(sessions);
 /// Object stores and memory are those of the session with which the array was opened.
 async fn sessions() -> Result<(), Failed> {
     let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
@@ -279,6 +266,7 @@ async fn fails(scan: ArrayScan, words: &[&str]) -> Result<(), Failed> {
     }
 }
 
+trial!(refused);
 pub async fn refused() -> Result<(), Failed> {
     let array = Array::open(path("dense_partial_unaligned")).await?;
     let scan = || array.scan();
@@ -344,6 +332,7 @@ pub async fn refused() -> Result<(), Failed> {
     expect("kind", nothing.kind(), ErrorKind::NotFound)
 }
 
+trial!(unreadable);
 /// A column that cannot be read is an error of scans that ask for it, and of no others.
 pub async fn unreadable() -> Result<(), Failed> {
     let array = Array::open(path("refused_utf8")).await?;

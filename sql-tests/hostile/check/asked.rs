@@ -8,28 +8,18 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{ErrorKind, TileDbTable};
 use futures::TryStreamExt;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::maintain::check::{CheckOptions, Rule};
 use tiledb_engine::storage::{Location, release_buffers};
 use tiledb_engine::tile::tile_memory::release_tile_memory;
 
 use super::findings;
-use crate::shell::program::{Place, shell_trial};
+use crate::repository;
+use crate::shell::program::Place;
 use crate::support::array_files::Files;
 use crate::support::{fixtures, golden};
-use crate::{block_on, repository, trial};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        shell_trial("check", shell),
-        trial("check::memory", || block_on(memory())),
-        trial("check::counts", || block_on(counts())),
-        trial("check::groups", || block_on(groups())),
-        trial("check::keys", || block_on(keys())),
-        trial("check::explained", explained),
-    ]
-}
-
+trial!(shell);
 fn shell(place: &Place) -> Result<(), Failed> {
     place.array("quickstart_sparse", "good")?;
     let ran = place.run(&["check", "good"])?;
@@ -64,6 +54,7 @@ fn shell(place: &Place) -> Result<(), Failed> {
     )
 }
 
+trial!(memory);
 /// A check takes its memory from the pool and gives it back, also if it must do with little, or with too little.
 async fn memory() -> Result<(), Failed> {
     release_buffers();
@@ -93,6 +84,7 @@ async fn memory() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(counts);
 /// What a check looks at is counted, each cell once.
 async fn counts() -> Result<(), Failed> {
     for (array, fragments, cells) in [
@@ -119,6 +111,7 @@ async fn counts() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(groups);
 async fn groups() -> Result<(), Failed> {
     for group in [
         "experiment",
@@ -138,6 +131,7 @@ async fn groups() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(keys);
 /// Without its key, or with another, an encrypted array is not damaged, but cannot be checked.
 async fn keys() -> Result<(), Failed> {
     let path = golden::folder()
@@ -159,6 +153,7 @@ async fn keys() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(explained);
 /// The page has a row for each rule, with its severity, and no others.
 fn explained() -> Result<(), Failed> {
     let page = repository().join("docs/check.md");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::filter::generic_tile;
 use tiledb_engine::format::commit::{encode_consolidated_commits, encode_ignore, encode_vacuum};
 use tiledb_engine::format::delete_condition::{Comparison, Condition, Test};
@@ -15,6 +15,7 @@ use super::{of_files, statistics};
 use crate::hostile::bad_input::edit_schema;
 use crate::support::array_files::{Files, METADATA_FILE, contents, nested_delete, plain_tile};
 use crate::support::fixtures;
+use crate::support::trials::SqlTrial;
 use crate::{block_on, trial};
 
 const UUID: &str = "0123456789abcdef0123456789abcdef";
@@ -30,18 +31,15 @@ pub struct Damage {
     pub damage: fn(&mut Files),
 }
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = DAMAGES
-        .iter()
-        .chain(statistics::DAMAGES)
-        .enumerate()
-        .map(|(number, damage)| {
-            let name = format!("check::damaged::{}_{number}", damage.rule);
-            trial(name, move || block_on(is_found(damage)))
-        })
-        .collect();
-    trials.push(trial("check::every_rule_is_broken_once", every_rule));
-    trials
+trials!(each_damage());
+
+fn each_damage() -> Vec<SqlTrial> {
+    let damages = DAMAGES.iter().chain(statistics::DAMAGES).enumerate();
+    let trials = damages.map(|(number, damage)| {
+        let name = format!("{}_{number}", damage.rule);
+        trial(name, move || block_on(is_found(damage)))
+    });
+    trials.collect()
 }
 
 async fn is_found(damage: &Damage) -> Result<(), Failed> {
@@ -83,7 +81,8 @@ fn files(name: &str) -> Files {
     }
 }
 
-fn every_rule() -> Result<(), Failed> {
+trial!(every_rule_is_broken_once);
+fn every_rule_is_broken_once() -> Result<(), Failed> {
     let all = DAMAGES.iter().chain(statistics::DAMAGES);
     let broken: BTreeSet<Rule> = all.map(|damage| damage.rule).collect();
     let unbroken: Vec<_> = Rule::ALL.iter().filter(|r| !broken.contains(r)).collect();

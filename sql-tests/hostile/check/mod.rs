@@ -11,23 +11,17 @@ use std::path::PathBuf;
 
 use datafusion_tiledb::TileDbTable;
 use futures::TryStreamExt;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 use tiledb_engine::maintain::check::{CheckOptions, Finding, Severity, check};
 use tiledb_engine::storage::{Location, Storage};
 
 use crate::support::array_files::Files;
 use crate::support::golden;
+use crate::support::trials::SqlTrial;
 use crate::trial;
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = Vec::new();
-    trials.extend(golden_arrays());
-    trials.extend(damages::trials());
-    trials.extend(statistics::trials());
-    trials.extend(asked::trials());
-    trials
-}
+trials!(golden_arrays());
 
 /// What is found at a place.
 pub async fn findings(
@@ -101,11 +95,11 @@ const FINDINGS: [(&str, &[&str], &str); 21] = [
 ];
 const CODES: &str = "it has codes outside of the enumeration";
 
-fn golden_arrays() -> Vec<Trial> {
+fn golden_arrays() -> Vec<SqlTrial> {
     let all = golden::arrays().into_iter();
     all.map(|(folder, entry)| {
         let name = entry["name"].as_str().unwrap_or_default().to_owned();
-        trial(format!("check::golden::{name}"), move || {
+        trial(format!("golden::{name}"), move || {
             crate::block_on(passes(folder.join(&name), entry))
         })
     })

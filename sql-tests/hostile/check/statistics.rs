@@ -1,17 +1,12 @@
 //! Stored statistics, each changed alone and found; and which oddities pass when only true ones may.
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use tiledb_engine::maintain::check::{CheckOptions, Rule};
 
 use super::damages::Damage;
 use super::findings;
 use super::forge::{Metadata, edit};
 use crate::support::array_files::Files;
-use crate::{block_on, trial};
-
-pub fn trials() -> Vec<Trial> {
-    vec![trial("check::exact_statistics", || block_on(exact()))]
-}
 
 /// The statistics of the fragment's first slots: temperature, wind, condition, note of the weather stations.
 fn total(metadata: &mut Metadata, slot: usize, change: impl FnOnce(&mut Slot)) {
@@ -222,8 +217,9 @@ pub const DAMAGES: &[Damage] = &[
     },
 ];
 
+trial!(exact_statistics);
 /// What libtiledb stores otherwise is told on demand, and what it stores rightly is not.
-async fn exact() -> Result<(), Failed> {
+async fn exact_statistics() -> Result<(), Failed> {
     let exact = || CheckOptions::default().with_exact_statistics(true);
     for (array, expected) in [
         // Of nullable text beyond ASCII libtiledb counts no NULLs.

@@ -8,6 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use libtest_mimic::Failed;
+
 /// The largest size in bytes of a file that is neither an archive nor an archive's list.
 const LARGEST_FILE: u64 = 1 << 20;
 /// The only folder whose arrays aren't archived.
@@ -19,8 +21,9 @@ const FILE_LINES: usize = 500;
 /// A function may have so many lines, from its `fn` to its closing brace.
 const FUNCTION_LINES: usize = 80;
 
+trial!(tracked_files_fit);
 /// Says how the tracked files break these rules.
-pub fn check_tracked() -> Result<(), String> {
+fn tracked_files_fit() -> Result<(), Failed> {
     let package = crate::repository();
     let paths = tracked(package)?;
     let sizes = paths.iter().filter_map(|path| {
@@ -32,7 +35,7 @@ pub fn check_tracked() -> Result<(), String> {
     wrong.extend(sizes.filter_map(|(path, size)| too_large(path, size)));
     match wrong.is_empty() {
         true => Ok(()),
-        false => Err(wrong.join("\n")),
+        false => Err(wrong.join("\n").into()),
     }
 }
 
@@ -154,8 +157,9 @@ fn walk(
     Ok(())
 }
 
+trial!(finds_tracked);
 /// Finds what is wrong with made-up paths, and the files of a folder without git.
-pub fn finds_tracked() -> Result<(), String> {
+fn finds_tracked() -> Result<(), Failed> {
     let bad = [
         "a/q?.rs",
         "a:b/c",
@@ -193,7 +197,7 @@ pub fn finds_tracked() -> Result<(), String> {
         too_large("a.tar.zst", u64::MAX).into_iter().count(),
     ];
     if !missed.is_empty() || !others.is_empty() || counts != [1, 0, 1, 0, 1, 0] {
-        return Err(format!("missed {missed:?}, found {others:?}, {counts:?}"));
+        return Err(format!("missed {missed:?}, found {others:?}, {counts:?}").into());
     }
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let made = || -> std::io::Result<()> {
@@ -210,7 +214,7 @@ pub fn finds_tracked() -> Result<(), String> {
     found.sort();
     match found == [".gitignore", "a/b", "a/target/d"] {
         true => Ok(()),
-        false => Err(format!("found {found:?}")),
+        false => Err(format!("found {found:?}").into()),
     }
 }
 
@@ -271,8 +275,9 @@ fn function_lines(lines: &[&str]) -> usize {
     last.map_or(lines.len(), |last| last + 1)
 }
 
+trial!(finds_sizes);
 /// Measures made-up files of the greatest lengths allowed, and of one line more.
-pub fn finds_sizes() -> Result<(), String> {
+fn finds_sizes() -> Result<(), Failed> {
     let text = |lines: usize| {
         let body = "        f();\n\n".repeat(lines / 2 - 1) + &"\n".repeat(lines % 2);
         format!(
@@ -293,6 +298,6 @@ pub fn finds_sizes() -> Result<(), String> {
     ];
     match all == expected {
         true => Ok(()),
-        false => Err(format!("found {all:?}")),
+        false => Err(format!("found {all:?}").into()),
     }
 }

@@ -10,8 +10,9 @@ mod modules;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use self::limits::{check_tracked, finds_sizes, finds_tracked, refused_by_windows};
-pub use self::modules::{finds_circles, finds_paths};
+use libtest_mimic::Failed;
+
+pub use self::limits::refused_by_windows;
 
 /// A crate of the workspace.
 struct CrateRules {
@@ -86,9 +87,10 @@ const CRATES: [CrateRules; 3] = [
     },
 ];
 
+trial!(depend_downward_only);
 /// Scans the sources of all crates, and lists every edge that goes upward or sideways, and every circle among the modules of a
 /// folder.
-pub fn check() -> Result<(), String> {
+fn depend_downward_only() -> Result<(), Failed> {
     let mut wrong = Vec::new();
     for rules in &CRATES {
         wrong.extend(rules.broken()?);
@@ -97,7 +99,7 @@ pub fn check() -> Result<(), String> {
     wrong.dedup();
     match wrong.is_empty() {
         true => Ok(()),
-        false => Err(wrong.join("\n")),
+        false => Err(wrong.join("\n").into()),
     }
 }
 
@@ -141,8 +143,9 @@ fn root() -> &'static Path {
     crate::repository()
 }
 
+trial!(files_and_functions_are_short);
 /// Scans the sources of all crates, and lists every file and every function that is too long.
-pub fn check_sizes() -> Result<(), String> {
+fn files_and_functions_are_short() -> Result<(), Failed> {
     let mut files = Vec::new();
     for rules in &CRATES {
         let src = root().join(rules.src);
@@ -158,7 +161,7 @@ pub fn check_sizes() -> Result<(), String> {
     wrong.sort();
     match wrong.is_empty() {
         true => Ok(()),
-        false => Err(wrong.join("\n")),
+        false => Err(wrong.join("\n").into()),
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use libtest_mimic::Failed;
+
 /// Modules by their paths, with the text of each.
 pub type Modules = BTreeMap<Vec<String>, String>;
 /// Which module of a folder names which others.
@@ -61,8 +63,9 @@ fn circle(start: &str, edges: &Edges) -> Option<String> {
     None
 }
 
+trial!(finds_circles);
 /// A made-up tree with a circle, which must be found, and without one.
-pub fn finds_circles() -> Result<(), String> {
+fn finds_circles() -> Result<(), Failed> {
     let module = |name: &str, text: &str| {
         let path = name.split('/').map(str::to_owned).collect::<Vec<_>>();
         (path, text.to_owned())
@@ -86,7 +89,7 @@ pub fn finds_circles() -> Result<(), String> {
     ];
     match none.is_empty() && some == expected {
         true => Ok(()),
-        false => Err(format!("found {none:?} and {some:?}")),
+        false => Err(format!("found {none:?} and {some:?}").into()),
     }
 }
 
@@ -193,8 +196,9 @@ fn from_root(path: &[String], module: &[String]) -> Option<Vec<String>> {
     Some(base)
 }
 
+trial!(finds_paths);
 /// Paths of all kinds in a made-up file, which must be found.
-pub fn finds_paths() -> Result<(), String> {
+fn finds_paths() -> Result<(), Failed> {
     let text = "use crate::a::{self, b::C, d::{E, F as G}};\npub(crate) use super::x;\nuse arrow::array::Array;\n\
                 // use crate::no;\nfn f() { let y = crate::p::q(); super::super::r::s(); }";
     let module = ["m", "n"].map(str::to_owned);
@@ -203,6 +207,6 @@ pub fn finds_paths() -> Result<(), String> {
     found.sort();
     match found == ["a", "a::b::C", "a::d::E", "a::d::F", "m::x", "p::q", "r::s"] {
         true => Ok(()),
-        false => Err(format!("found {found:?}")),
+        false => Err(format!("found {found:?}").into()),
     }
 }

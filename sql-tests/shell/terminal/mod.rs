@@ -12,12 +12,11 @@ use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 use self::screen::Screen;
 use crate::shell::program::{PROGRAM, Place};
-use crate::trial;
 
 /// A busy machine gets so much time for anything.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -25,15 +24,6 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub const CTRL_C: &str = "\x03";
 pub const CTRL_D: &str = "\x04";
 pub const ENTER: &str = "\r";
-
-pub fn trials() -> Vec<Trial> {
-    let screen = trial("terminal::screen", || {
-        screen::shows_what_is_left().map_err(Failed::from)
-    });
-    let mut trials = session::trials();
-    trials.push(screen);
-    trials
-}
 
 /// The shell in a terminal.
 pub struct Terminal {

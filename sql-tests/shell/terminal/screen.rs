@@ -1,5 +1,7 @@
 //! What a terminal shows of the bytes that a program writes to it: as much of a VT100 as line editors and progress bars use.
 
+use libtest_mimic::Failed;
+
 /// All lines since the beginning; the last ones are the window.
 #[derive(Debug)]
 pub struct Screen {
@@ -116,8 +118,9 @@ impl Screen {
     }
 }
 
+trial!(shows_what_is_left);
 /// What is written over and erased is gone.
-pub fn shows_what_is_left() -> Result<(), String> {
+fn shows_what_is_left() -> Result<(), Failed> {
     let mut screen = Screen::new(6);
     for piece in [
         &b"one\r\ntw"[..],
@@ -132,6 +135,6 @@ pub fn shows_what_is_left() -> Result<(), String> {
     let text = screen.text();
     match text == "one\nt\u{e4}\nxbcdef\ny!" {
         true => Ok(()),
-        false => Err(format!("the screen shows {text:?}")),
+        false => Err(format!("the screen shows {text:?}").into()),
     }
 }

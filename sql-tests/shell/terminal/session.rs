@@ -2,41 +2,20 @@
 
 use std::time::Duration;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use super::{CTRL_C, CTRL_D, ENTER, Pipe, Terminal};
-use crate::shell::program::{PROGRAM, Place};
-use crate::trial;
+use crate::shell::program::Place;
+use crate::support::trials::shell_trial;
 
-type Test = fn(&Place) -> Result<(), Failed>;
-
-pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 14] = [
-        ("words", words),
-        ("leaving", leaving),
-        ("completion", completion),
-        ("toggles", toggles),
-        ("resizing", resizing),
-        ("interrupting", interrupting),
-        ("interrupting_rows", interrupting_rows),
-        ("interrupting_a_file", interrupting_a_file),
-        ("bar", bar),
-        ("bar_of_a_write", bar_of_a_write),
-        ("paging", paging),
-        ("leaving_a_pager", leaving_a_pager),
-        ("command", command),
-        ("secrets", secrets),
-    ];
-    let tests = tests.into_iter().map(|(name, test)| {
-        let run = move || {
-            let folder = tempfile::tempdir()?;
-            let place = Place(folder.path().to_owned());
+/// Makes a function a test in a folder with an array.
+macro_rules! terminal_trial {
+    ($function:ident) => {
+        trials!([shell_trial(stringify!($function), |place| {
             place.array("weather_stations", "weather")?;
-            test(&place)
-        };
-        trial(format!("terminal::{name}"), run).with_ignored_flag(PROGRAM.is_none())
-    });
-    tests.collect()
+            $function(place)
+        })]);
+    };
 }
 
 /// Whether a bar is shown, or, where no array is read, the time behind a turning dot.
@@ -46,6 +25,7 @@ fn shows_bar(text: &str) -> bool {
     (turns || last.contains(" %  ")) && last.ends_with(" s")
 }
 
+terminal_trial!(words);
 fn words(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &["./weather"])?;
     shell.expect("Table weather is the array ./weather, 6 columns.")?;
@@ -66,6 +46,7 @@ fn words(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+terminal_trial!(leaving);
 fn leaving(place: &Place) -> Result<(), Failed> {
     for keys in ["\\q\r", "exit;\r", CTRL_D] {
         let mut shell = Terminal::open(place, &["-q"])?;
@@ -82,6 +63,7 @@ fn leaving(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+terminal_trial!(completion);
 fn completion(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &["./weather"])?;
     shell.prompt()?;
@@ -107,6 +89,7 @@ fn completion(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+terminal_trial!(toggles);
 fn toggles(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &[])?;
     let select = "SELECT 1 AS one, 'two' AS second;";
@@ -144,6 +127,7 @@ fn toggles(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+terminal_trial!(resizing);
 fn resizing(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &["-q"])?;
     shell.prompt()?;
@@ -163,6 +147,7 @@ fn resizing(place: &Place) -> Result<(), Failed> {
     shell.prompt()
 }
 
+terminal_trial!(interrupting);
 fn interrupting(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &["./weather"])?;
     // Some hours of work.
@@ -184,6 +169,7 @@ fn interrupting(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+terminal_trial!(interrupting_rows);
 fn interrupting_rows(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &["-q", "--format", "csv", "--maxrows", "inf"])?;
     shell.line("SELECT a.temperature, b.temperature FROM './weather' a, './weather' b;")?;
@@ -194,6 +180,7 @@ fn interrupting_rows(place: &Place) -> Result<(), Failed> {
     shell.expect("answer\n42\n")
 }
 
+terminal_trial!(interrupting_a_file);
 fn interrupting_a_file(place: &Place) -> Result<(), Failed> {
     let _pipe = Pipe::new(place, "numbers")?;
     let script = format!(
@@ -232,6 +219,7 @@ fn with_pager(place: &Place) -> Result<Terminal, Failed> {
     Ok(shell)
 }
 
+terminal_trial!(paging);
 /// What is too long or too wide goes through the pager, as long as it is on.
 fn paging(place: &Place) -> Result<(), Failed> {
     let mut shell = with_pager(place)?;
@@ -261,6 +249,7 @@ fn paging(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+terminal_trial!(leaving_a_pager);
 /// Whoever leaves a pager before the end, or has none that runs, goes on in the session.
 fn leaving_a_pager(place: &Place) -> Result<(), Failed> {
     let mut shell = with_pager(place)?;
@@ -282,6 +271,7 @@ fn leaving_a_pager(place: &Place) -> Result<(), Failed> {
     shell.expect("| 42     |")
 }
 
+terminal_trial!(bar);
 /// A bar is shown while a statement runs, and leaves no trace.
 fn bar(place: &Place) -> Result<(), Failed> {
     let mut pipe = Pipe::new(place, "numbers")?;
@@ -299,6 +289,7 @@ fn bar(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+terminal_trial!(bar_of_a_write);
 /// Rows that are read to be written are counted; nothing of the count is left, nor of the rows if they are interrupted.
 fn bar_of_a_write(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &["./weather"])?;
@@ -317,6 +308,7 @@ fn bar_of_a_write(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+terminal_trial!(command);
 /// Without a session, too, there is a bar unless only results are wanted, and Ctrl-C leaves nothing of it.
 fn command(place: &Place) -> Result<(), Failed> {
     let _pipe = Pipe::new(place, "numbers")?;
@@ -342,6 +334,7 @@ fn command(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
+terminal_trial!(secrets);
 /// Secrets are on the screen where they were typed, and nowhere else: not in answers and errors, not in what the arrow keys
 /// bring back, and not in the history of the next session.
 fn secrets(place: &Place) -> Result<(), Failed> {

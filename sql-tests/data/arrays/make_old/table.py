@@ -24,7 +24,7 @@ HEAD = """# What is read, by format version
 
 Every array that libtiledb ever wrote is read: format versions 1 (libtiledb 1.4, 2018) to 23 (not released yet). The tables name, for each
 version and feature, golden arrays that prove it: arrays that the libtiledb of that version wrote, with the answers
-of libtiledb 2.30, which `cargo test --test sql-tests -- golden::` compares with ours at several windows of time.
+of libtiledb 2.30, which `cargo test --test sql-tests -- golden::answers` compares with ours at several windows of time.
 
 In the row of format 5, `dense_2d` is the array `v05_dense_2d` of `sql-tests/data/arrays/old/old.tar.zst`; in the row of format 22 names are those
 of `sql-tests/data/arrays/arrays.tar.zst`. At most two arrays are named, of often many. A dash: that version does not have the feature. *as 16*: nothing about

@@ -1,0 +1,77 @@
+//! The `.slt` files in sessions of other shapes: the answers are the same.
+
+use std::path::Path;
+
+use libtest_mimic::Failed;
+use sqllogictest::{DefaultColumnType, Record, Runner};
+
+use crate::slt::{Session, files, topic};
+use crate::support::trials::SqlTrial;
+use crate::support::{golden, session_shapes};
+use crate::{block_on, trial};
+
+trials!(other_sessions());
+
+fn other_sessions() -> Vec<SqlTrial> {
+    let files = files().into_iter().enumerate();
+    let in_any_order = files.filter(|(_, file)| !IN_ORDER.contains(&topic(file).as_str()));
+    let trials = in_any_order
+        .map(|(number, file)| trial(topic(&file), move || block_on(run_otherwise(&file, number))));
+    trials.collect()
+}
+
+/// Topics whose files expect rows in the order in which one partition gives them.
+const IN_ORDER: [&str; 1] = ["table_functions"];
+
+/// Topics whose statements need tables that are arrays themselves, and not wrapped.
+const OF_ARRAYS: [&str; 8] = [
+    "changing",
+    "char_fill",
+    "empty_subqueries",
+    "evolution",
+    "fixed_text",
+    "inserting",
+    "literals",
+    "metadata_and_groups",
+];
+
+/// Topics that join large arrays, or unite them, which takes minutes a few rows at a time.
+const NOT_ROW_BY_ROW: [&str; 2] = ["guards", "run_time_filters"];
+
+/// Expects the same answers in sessions of other shapes. Plans and settings differ there, and are left out. Neighbours among the files take
+/// turns with the shapes, unless `GOLDEN=each` is set.
+async fn run_otherwise(file: &Path, number: usize) -> Result<(), Failed> {
+    let left_out = |sql: &str| {
+        let first = sql.split_whitespace().next().unwrap_or_default();
+        ["EXPLAIN", "SHOW", "SET", "RESET"].contains(&first.to_ascii_uppercase().as_str())
+    };
+    let topic = topic(file);
+    let needs_arrays = OF_ARRAYS.contains(&topic.as_str());
+    for (turn, shape) in session_shapes::SHAPES.into_iter().enumerate() {
+        if (turn + number) % 2 == 1 && !golden::wants_each() {
+            continue;
+        }
+        if needs_arrays && shape.wraps_tables() {
+            continue;
+        }
+        if shape.batch_size < 10 && NOT_ROW_BY_ROW.contains(&topic.as_str()) {
+            continue;
+        }
+        let scratch = tempfile::tempdir()?;
+        let mut runner = Runner::new(|| {
+            let scratch = scratch.path().to_owned();
+            async move { Session::new(shape, scratch) }
+        });
+        runner.with_column_validator(sqllogictest::strict_column_validator);
+        for record in sqllogictest::parse_file::<DefaultColumnType>(file)? {
+            if let Record::Query { sql, .. } | Record::Statement { sql, .. } = &record
+                && left_out(sql)
+            {
+                continue;
+            }
+            let outcome = runner.run_async(record).await;
+            outcome.map_err(|e| format!("{}: {}", shape.name, e.display(false)))?;
+        }
+    }
+    Ok(())
+}
