@@ -16,8 +16,8 @@ use serde_json::Value;
 use tiledb_engine::format::commit::{CommitEntryKind, parse_consolidated_commits};
 use tiledb_engine::format::delete_condition::Condition;
 
-use crate::shell::program::{Place, Ran};
 use crate::support::array_files::{Files, METADATA_FILE, contents, nested_delete};
+use crate::support::shell_place::{Place, Ran};
 use crate::support::trials::{SqlTrial, in_group};
 use crate::support::{golden, neutral_rows};
 
@@ -141,20 +141,22 @@ fn in_the_shell(place: &Place) -> Result<(), Failed> {
     )
 }
 
+/// Makes an array with a delete of a part of its rows.
+const ARRAY_WITH_DELETE: [&str; 7] = [
+    "-q",
+    "-c",
+    "CREATE EXTERNAL TABLE t (x INT NOT NULL, v INT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 'a'",
+    "-c",
+    "INSERT INTO t SELECT i, i % 3 FROM unnest(range(0, 9)) AS u(i)",
+    "-c",
+    "DELETE FROM t WHERE x BETWEEN 2 AND 6 AND v = 1",
+];
+
 trial!(repairs_deletes);
 /// The consolidation finds deletes that libtiledb misreads wherever they are stored, and rewrites them. The array shows the
 /// same rows at every time as before.
 fn repairs_deletes(place: &Place) -> Result<(), Failed> {
-    let created = place.run(&[
-        "-q",
-        "-c",
-        "CREATE EXTERNAL TABLE t (x INT NOT NULL, v INT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 'a'",
-        "-c",
-        "INSERT INTO t SELECT i, i % 3 FROM unnest(range(0, 9)) AS u(i)",
-        "-c",
-        "DELETE FROM t WHERE x BETWEEN 2 AND 6 AND v = 1",
-    ])?;
-    created.has(&[])?;
+    place.run(&ARRAY_WITH_DELETE)?.has(&[])?;
     let commits = place.0.join("a/__commits");
     let files = |extension: &str| -> Result<Vec<PathBuf>, Failed> {
         let paths = fs::read_dir(&commits)?.map(|entry| Ok(entry?.path()));

@@ -8,8 +8,8 @@ use datafusion::prelude::SessionContext;
 use libtest_mimic::Failed;
 use object_store::memory::InMemory;
 
-use crate::changes::crashes::{Faulty, copy_of, execute, session, state};
-use crate::house::documentation::copy_folder;
+use crate::support::faulty_store::{Faulty, copy_of, execute, session, state};
+use crate::support::folders::copy_folder;
 use crate::support::trials::SqlTrial;
 use crate::support::{golden, neutral_rows};
 use crate::{block_on, trial};

@@ -16,6 +16,7 @@ mod compare;
 mod determined;
 mod faulty;
 mod features;
+mod forget;
 mod generate;
 mod judge;
 mod print;

@@ -1,4 +1,4 @@
-//! Groups from the outside: what libtiledb lists, what attaching costs, and what damage does.
+//! Groups from the outside: what libtiledb lists, what attaching costs, and where members may lie.
 //!
 //! The SQL of groups stands in `groups.slt`; here is what needs files made for the occasion.
 
@@ -14,41 +14,42 @@ use datafusion_tiledb::{TileDbGroup, detach_group, register, register_group};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use libtest_mimic::Failed;
+use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
-use object_store::{ObjectStoreExt, path::Path as StorePath};
+use object_store::path::Path as StorePath;
 use tiledb_engine::array::group::{Group, MemberLocation};
 use tiledb_engine::array::window::{OpenWindow, TimestampMs};
 use tiledb_engine::format::group::ObjectKind;
 use tiledb_engine::storage::{ExternalMembers, Location, MetadataCache, RequestLog, Storage};
 
 use crate::data;
-use crate::support::array_files::{Files, contents, plain_tile};
+use crate::support::array_files::{Files, plain_tile};
 use crate::support::fixtures;
 
 fn folder(name: &str) -> PathBuf {
     fixtures::root().join("groups").join(name)
 }
 
-fn text(path: &Path) -> String {
+pub fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
 /// A copy of a golden group in a folder of its own.
-fn copy(name: &str) -> Result<(tempfile::TempDir, PathBuf), Failed> {
+pub fn copy(name: &str) -> Result<(tempfile::TempDir, PathBuf), Failed> {
     let scratch = tempfile::tempdir()?;
     let place = scratch.path().join(name);
     Files::of(&folder(name)).write(&place);
     Ok((scratch, place))
 }
 
-async fn number(ctx: &SessionContext, sql: &str) -> Result<i64, Failed> {
+pub async fn number(ctx: &SessionContext, sql: &str) -> Result<i64, Failed> {
     let batches = ctx.sql(sql).await?.collect().await?;
     let column = batches.first().ok_or("no batch")?.column(0);
     let column = column.as_any().downcast_ref::<Int64Array>();
     Ok(column.ok_or("not a number")?.value(0))
 }
 
-async fn error(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
+pub async fn error(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
     match ctx.sql(sql).await {
         Ok(_) => Err(format!("{sql} succeeded").into()),
         Err(e) => Ok(e.strip_backtrace()),
@@ -258,6 +259,16 @@ async fn names_are_looked_up_anew() -> Result<(), Failed> {
     Ok(())
 }
 
+/// A store that has the files in a folder.
+async fn in_memory_below(folder: &str, files: &Files) -> Result<InMemory, Failed> {
+    let store = InMemory::new();
+    for (path, bytes) in &files.0 {
+        let path = StorePath::parse(format!("{folder}/{path}"))?;
+        store.put(&path, bytes.clone().into()).await?;
+    }
+    Ok(store)
+}
+
 trial!(absolute_members);
 async fn absolute_members() -> Result<(), Failed> {
     let (scratch, group) = copy("experiment")?;
@@ -332,15 +343,7 @@ async fn absolute_members() -> Result<(), Failed> {
     }
     assert_eq!(number(&ctx, columns).await?, 4 * 3 + 3 + 2 + 2);
     // A store that the session gets to know later.
-    let store = InMemory::new();
-    for (path, bytes) in &Files::of(&group.join("obs")).0 {
-        store
-            .put(
-                &StorePath::parse(format!("obs/{path}"))?,
-                bytes.clone().into(),
-            )
-            .await?;
-    }
+    let store = in_memory_below("obs", &Files::of(&group.join("obs"))).await?;
     let url = url::Url::parse("s3://bucket").expect("a URL");
     ctx.register_object_store(&url, Arc::new(store));
     assert_eq!(number(&ctx, "SELECT count(*) FROM g.far").await?, 4);
@@ -427,56 +430,6 @@ async fn wide_and_deep() -> Result<(), Failed> {
     let wide = wide.open().await?;
     let listed = wide.schema_names().len();
     assert!((8_000..=10_000).contains(&listed), "{listed}");
-    Ok(())
-}
-
-trial!(damage);
-async fn damage() -> Result<(), Failed> {
-    let (_scratch, group) = copy("experiment")?;
-    let files = Files::of(&group);
-    let root = files.find("__group/__1000");
-    let ms = files.find("ms/RNA/__group/");
-    let whole = files.0[&root].clone();
-    for len in (0..whole.len()).step_by(7) {
-        fs::write(group.join(&root), &whole[..len])?;
-        let error = TileDbGroup::open(text(&group))
-            .await
-            .expect_err("cut short");
-        let error = error.to_string();
-        assert!(error.contains(&format!("file {root}")), "{error}");
-        assert!(
-            error.contains(&format!("group {}", group.display())),
-            "{error}"
-        );
-    }
-    // In the plain form damage reaches the details themselves.
-    let plain = plain_tile(&contents(&whole));
-    for at in 0..plain.len() {
-        let mut damaged = plain.clone();
-        damaged[at] ^= 0x41;
-        fs::write(group.join(&root), &damaged)?;
-        let ctx = SessionContext::new();
-        match register_group(&ctx, "exp", text(&group)).await {
-            Err(e) => assert!(e.to_string().contains(&root), "byte {at}: {e}"),
-            // A name or URI that differs is another member, and no more.
-            Ok(()) => {
-                let _ = ctx.sql("SELECT * FROM exp.obs").await;
-                let _ = ctx.sql("SELECT * FROM exp.\"ms/RNA/var\"").await;
-            }
-        }
-    }
-    fs::write(group.join(&root), &whole)?;
-    // Further down it is the trouble of those who ask for it.
-    fs::write(group.join(&ms), b"rubbish")?;
-    let ctx = SessionContext::new_with_config(SessionConfig::new().with_information_schema(true));
-    register_group(&ctx, "exp", text(&group)).await?;
-    assert_eq!(number(&ctx, "SELECT count(*) FROM exp.obs").await?, 4);
-    let broken = error(&ctx, "SELECT * FROM exp.ms.\"RNA/var\"").await?;
-    for words in ["group details", "file __group/", "member ms/RNA"] {
-        assert!(broken.contains(words), "{words}: {broken}");
-    }
-    let tables = "SELECT count(*) FROM information_schema.tables WHERE table_catalog = 'exp'";
-    assert!(number(&ctx, tables).await? > 0);
     Ok(())
 }
 

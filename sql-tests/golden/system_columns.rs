@@ -23,8 +23,8 @@ use serde_json::Value;
 use tiledb_engine::format::schema::ArraySchema;
 
 use crate::golden::pruning;
-use crate::hostile::bad_input::edit_schema;
 use crate::support::array_files::Files;
+use crate::support::refusals::edit_schema;
 use crate::support::{golden, neutral_rows};
 
 /// Larger arrays are left to other tests.

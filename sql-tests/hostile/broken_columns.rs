@@ -6,11 +6,11 @@ use tiledb_engine::format::enumeration::Enumeration;
 use tiledb_engine::format::fragment::footer::Footer;
 use tiledb_engine::format::schema::ArraySchema;
 
-use crate::hostile::bad_input::{ALL, edit_schema, read_files, refused};
 use crate::hostile::forged_sizes::{ask, first_filter};
 use crate::support::array_files::{
     Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer,
 };
+use crate::support::refusals::{ALL, edit_schema, read_files, refused};
 
 /// The columns of `weather_stations` without some, as libtiledb reads them.
 async fn without(files: &Files, column: &str) -> Result<(), Failed> {

@@ -4,8 +4,8 @@
 use datafusion::prelude::{SessionConfig, SessionContext};
 use libtest_mimic::Failed;
 
-use crate::hostile::bad_input::{ALL, edit_schema, read_files, refused};
 use crate::support::array_files::{Files, METADATA_FILE, join_footer, split_footer};
+use crate::support::refusals::{ALL, edit_schema, read_files, refused};
 use crate::support::{allocations, golden, neutral_rows};
 
 /// Replaces `from` by `to` wherever it stands.

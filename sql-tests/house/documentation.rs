@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use libtest_mimic::Failed;
 
-use crate::shell::program::Place;
+use crate::support::folders::copy_folder;
+use crate::support::shell_place::Place;
 use crate::support::trials::{SqlTrial, shell_trial};
 
 trials!(each_page());
@@ -115,18 +116,4 @@ fn command(block: &str, place: &Place) -> Result<bool, Failed> {
         return Err(format!("printed:\n{wanted}\nfound:\n{}\n{}", ran.out, ran.err).into());
     }
     Ok(true)
-}
-
-/// Copies a folder and all that is in it.
-pub fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copy_folder(&entry.path(), &to)?,
-            false => fs::copy(entry.path(), &to).map(|_| ())?,
-        }
-    }
-    Ok(())
 }

@@ -11,9 +11,9 @@ use libtest_mimic::Failed;
 use tiledb_engine::filter::generic_tile;
 use tiledb_engine::storage::{MetadataCache, Request, RequestKind, RequestLog};
 
-use crate::changes::stored_values::SessionFolder;
 use crate::support::array_files::{Files, METADATA_FILE, plain_tile};
 use crate::support::golden;
+use crate::support::session_folder::SessionFolder;
 
 /// A schema that has no tables, and fails if it is asked to open one.
 #[derive(Debug)]

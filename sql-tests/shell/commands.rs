@@ -4,7 +4,7 @@ use std::fs;
 
 use libtest_mimic::Failed;
 
-use crate::shell::program::{Place, path};
+use crate::support::shell_place::{Place, path};
 
 const CSV: [&str; 3] = ["-q", "--format", "csv"];
 

@@ -3,8 +3,8 @@
 use libtest_mimic::Failed;
 
 use crate::hostile::encryption::{KEY, keeps_secrets};
-use crate::shell::program::{Place, path, ran};
 use crate::support::array_files::Files;
+use crate::support::shell_place::{Place, path, ran};
 
 /// What goes to stderr besides the answer.
 fn told(place: &Place, level: &str, sql: &str) -> Result<String, Failed> {

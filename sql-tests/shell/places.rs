@@ -9,7 +9,7 @@ use std::thread;
 
 use libtest_mimic::Failed;
 
-use crate::shell::program::Place;
+use crate::support::shell_place::Place;
 
 const CSV: [&str; 3] = ["-q", "--format", "csv"];
 
@@ -23,7 +23,7 @@ fn home_folder(place: &Place) -> Result<(), Failed> {
             .command(&arguments)
             .current_dir(place.0.join("work"))
             .output()?;
-        Ok::<_, Failed>(crate::shell::program::ran(output))
+        Ok::<_, Failed>(crate::support::shell_place::ran(output))
     };
     for (sql, gives) in [
         (

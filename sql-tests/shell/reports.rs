@@ -3,7 +3,7 @@
 
 use libtest_mimic::Failed;
 
-use crate::shell::program::Place;
+use crate::support::shell_place::Place;
 
 const FORMATS: [&str; 6] = ["csv", "tsv", "table", "json", "nd-json", "markdown"];
 

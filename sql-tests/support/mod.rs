@@ -5,10 +5,15 @@ pub mod trials;
 
 pub mod allocations;
 pub mod array_files;
+pub mod faulty_store;
 pub mod fixtures;
+pub mod folders;
 pub mod golden;
 pub mod neutral_rows;
 pub mod random_arrays;
+pub mod refusals;
 pub mod rng;
+pub mod session_folder;
 pub mod session_shapes;
+pub mod shell_place;
 pub mod shown_rows;

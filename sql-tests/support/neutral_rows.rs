@@ -1,4 +1,4 @@
-//! Arrow batches in the neutral form of the golden answers; `arrays/make_arrays/README.md` defines it.
+//! Arrow batches in the neutral form of the golden answers; `data/arrays/make_arrays/README.md` defines it.
 //!
 //! One line of columns, then one JSON array a row, sorted as text. Floats are their bits, so that nothing is lost.
 

@@ -11,8 +11,8 @@ use std::time::Instant;
 use libtest_mimic::{Failed, Trial};
 
 use crate::block_on;
-use crate::shell::program::{PROGRAM, Place};
 use crate::support::allocations;
+use crate::support::shell_place::{PROGRAM, Place};
 
 /// Makes functions of this module tests.
 macro_rules! trial {

@@ -117,6 +117,36 @@ impl Generator {
         }
     }
 
+    /// The step of a recursive CTE from `at` to the next value of a table, with the tables that it reads.
+    fn next_value(&mut self, at: Expr, source: From) -> Option<(Expr, From)> {
+        // The next value that the table has: at most one row comes of one.
+        let (inner, other) = (self.name("a"), self.name("a"));
+        let (table, all) = self.table(inner);
+        let key = all
+            .pick(&mut self.rng, |c| c.kind == Kind::Int && c.tame)?
+            .clone();
+        let mut seen = self.simple(table, None, vec![wide(key.expr())]);
+        if let Body::Select(select) = &mut seen.body {
+            select.group = Some(Grouping {
+                form: GroupForm::Plain,
+                keys: vec![key.expr()],
+            });
+        }
+        let shown = seen.output()[0].0.to_owned();
+        let found = Expr::column(Kind::Int, true, &other, &shown);
+        let on = Expr::test("({} = {} + 1)", vec![found.clone(), at]);
+        let source = From::Join {
+            kind: "INNER JOIN",
+            left: Box::new(source),
+            right: Box::new(From::Query {
+                query: Box::new(seen),
+                alias: other,
+            }),
+            on: super::super::ast::On::Condition(on),
+        };
+        Some((found, source))
+    }
+
     /// A CTE that steps from number to number, through the rows of a table or past them.
     fn recursive(&mut self) -> Option<Cte> {
         let name = self.name("cte");
@@ -132,8 +162,6 @@ impl Generator {
             false => start.expr(),
         };
         let grouped = matches!(first.node, Node::Column { .. });
-        // The sum has no metadata of a field, in which both sides of a recursive CTE would have to agree.
-        let wide = |expr: Expr| Expr::op(Kind::Int, "(CAST({} AS BIGINT) + 0)", vec![expr]);
         let zero = Expr::literal(Kind::Int, "CAST(0 AS BIGINT)");
         let filter = self.chance(40).then(|| self.condition(&scope, 1));
         let mut query = self.simple(from, filter, vec![wide(first), zero]);
@@ -156,32 +184,7 @@ impl Generator {
         };
         let mut next = Expr::op(Kind::Int, "({} + 1)", vec![at.clone()]);
         if self.chance(60) {
-            // The next value that the table has: at most one row comes of one.
-            let (inner, other) = (self.name("a"), self.name("a"));
-            let (table, all) = self.table(inner);
-            let key = all
-                .pick(&mut self.rng, |c| c.kind == Kind::Int && c.tame)?
-                .clone();
-            let mut seen = self.simple(table, None, vec![wide(key.expr())]);
-            if let Body::Select(select) = &mut seen.body {
-                select.group = Some(Grouping {
-                    form: GroupForm::Plain,
-                    keys: vec![key.expr()],
-                });
-            }
-            let shown = seen.output()[0].0.to_owned();
-            let found = Expr::column(Kind::Int, true, &other, &shown);
-            let on = Expr::test("({} = {} + 1)", vec![found.clone(), at]);
-            next = found;
-            source = From::Join {
-                kind: "INNER JOIN",
-                left: Box::new(source),
-                right: Box::new(From::Query {
-                    query: Box::new(seen),
-                    alias: other,
-                }),
-                on: super::super::ast::On::Condition(on),
-            };
+            (next, source) = self.next_value(at, source)?;
         }
         let more = Expr::op(Kind::Int, "({} + 1)", vec![taken]);
         let step = self.simple(source, Some(go_on), vec![next, more]);
@@ -227,4 +230,9 @@ impl Generator {
         });
         statement.parameters = parameters;
     }
+}
+
+/// A number as a sum. It has no metadata of a field, in which both sides of a recursive CTE would have to agree.
+fn wide(expr: Expr) -> Expr {
+    Expr::op(Kind::Int, "(CAST({} AS BIGINT) + 0)", vec![expr])
 }

@@ -1,7 +1,7 @@
 //! Reading without SQL: `reader::<array>` reads every golden array, now and at its times; the rest compares scans with
 //! the statements that ask for the same, and looks at what is refused, what is read, and what is told beforehand.
 
-mod facts;
+mod description;
 mod insert;
 mod like_sql;
 

@@ -1,9 +1,9 @@
 //! The auditor: every golden array passes, because what libtiledb wrote is without errors, whatever its oddities; and each damage is
 //! found where it is.
 
-mod asked;
 mod damages;
 mod forge;
+mod invocations;
 mod statistics;
 
 use std::collections::BTreeSet;

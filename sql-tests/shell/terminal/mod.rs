@@ -16,7 +16,7 @@ use libtest_mimic::Failed;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 use self::screen::Screen;
-use crate::shell::program::{PROGRAM, Place};
+use crate::support::shell_place::{PROGRAM, Place};
 
 /// A busy machine gets so much time for anything.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 
 use super::{CTRL_C, CTRL_D, ENTER, Pipe, Terminal};
-use crate::shell::program::Place;
+use crate::support::shell_place::Place;
 use crate::support::trials::shell_trial;
 
 /// Makes a function a test in a folder with an array.
