@@ -1,7 +1,7 @@
 //! The repository stays small enough to clone and search quickly, and every system can hold its files. The arrays that tests
 //! read lie in archives, no other file is large, and every path is valid on Windows.
 //!
-//! No source file has more than 500 lines, and no function in one more than 80: who opens a file finds one idea in it.
+//! No file of the sources and tests has more than 500 lines, and no function more than 80: who opens a file finds one idea in it.
 
 use std::collections::HashMap;
 use std::fs;
