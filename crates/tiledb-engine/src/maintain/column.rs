@@ -32,6 +32,17 @@ impl Column {
         })
     }
 
+    /// The numbers of a system field.
+    pub fn of_numbers(numbers: &[u64]) -> Result<Self> {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let cells = Cells {
+            len: numbers.len(),
+            data: CellData::Fixed(TileBuffer::copy_of(&bytes)?),
+            nulls: None,
+        };
+        Self::new(cells, Some(size_of::<u64>()))
+    }
+
     /// The bytes of a cell; empty beyond the last.
     pub fn cell(&self, index: usize) -> &[u8] {
         match &self.cells.data {

@@ -6,4 +6,5 @@ mod column;
 pub mod consolidate;
 pub mod plan;
 pub mod report;
+mod stored_field;
 pub mod vacuum;

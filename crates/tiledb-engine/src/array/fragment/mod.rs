@@ -83,6 +83,14 @@ impl Fragment {
         Ok(usize::try_from(cells)?)
     }
 
+    /// Number of cells in one tile as it is stored; the tiles of dense fragments are padded.
+    pub fn stored_tile_cells(&self, tile: TileIdx) -> Result<usize> {
+        match self.footer.dense {
+            true => Ok(usize::try_from(self.cells_per_tile())?),
+            false => self.sparse_tile_cells(tile),
+        }
+    }
+
     /// Number of cells in a sparse fragment, counting all versions of a cell.
     pub fn sparse_cells(&self) -> u64 {
         match self.footer.sparse_tile_count {

@@ -1,18 +1,13 @@
-//! What the check of a fragment's tiles has at hand, and the decoder of one field of a fragment, by the fragment's own
-//! schema.
+//! The fragment whose tiles are checked, and the reader of each of its fields.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::order::OrderRule;
-use crate::array::fragment::{DenseTiles, FieldTiles, Fragment, FragmentField, TileIdx};
-use crate::arrow::{CellData, Cells, ColumnType, FloatBits, InvalidUtf8, TileBuffer, TypeOptions};
+use crate::array::fragment::{DenseTiles, FragmentField};
 use crate::error::Result;
-use crate::filter::{EncryptionKey, Pipeline, TileContext};
-use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
-use crate::format::schema::ArraySchema;
 use crate::geometry::tile_grid::TileGrid;
 use crate::maintain::check::directory::folders::about_stored;
 use crate::maintain::check::directory::schemas::Schemas;
@@ -20,12 +15,10 @@ use crate::maintain::check::fragment::{Field, FieldStatistics, Kind, Sound, comp
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
 use crate::maintain::column::Column;
+use crate::maintain::stored_field::{RequestedTile, StoredField, StoredTile};
 use crate::storage::Storage;
-use crate::tile::decode::{
-    Bitsort, CellOrder, ColumnDecoder, Duplicates, Needed, TileBytes, cell_numbers_pipeline,
-    decode_u64,
-};
-use crate::tile::fetch::{FetchList, Fetched, TileTicket};
+use crate::tile::decode::{CellOrder, Duplicates, TileBytes};
+use crate::tile::fetch::Fetched;
 use crate::tile::tile_memory::Scratch;
 
 /// A fragment whose cells are checked.
@@ -68,13 +61,18 @@ impl Audited {
             let reader = match tiles {
                 Ok(Some(tiles)) => {
                     let key = storage.encryption_key();
-                    CheckedReader::new(&fragment, field, statistics, tiles, key)
+                    StoredField::new(&fragment, field.field, tiles, key)
                 }
                 Ok(None) => continue,
                 Err(e) => Err(e),
             };
             match reader {
-                Ok(reader) => {
+                Ok(stored) => {
+                    let reader = CheckedReader {
+                        field,
+                        statistics,
+                        stored,
+                    };
                     enumerations.push(enumeration(&reader, &sound, schemas));
                     fields.push(reader);
                 }
@@ -115,15 +113,6 @@ impl Audited {
         })
     }
 
-    /// The number of cells in a tile on storage.
-    pub fn cells_in(&self, tile: u64) -> Result<usize> {
-        let fragment = &self.sound.fragment;
-        match fragment.footer.dense {
-            true => Ok(usize::try_from(fragment.cells_per_tile())?),
-            false => fragment.sparse_tile_cells(TileIdx(tile)),
-        }
-    }
-
     /// The index of a system field.
     pub fn system(&self, field: FragmentField) -> Option<usize> {
         self.fields.iter().position(|r| r.field.field == field)
@@ -148,168 +137,36 @@ pub struct Source<'a> {
     pub audited: &'a Audited,
     pub tile: u64,
     pub cells: usize,
-    pub asked: &'a [Option<Asked>],
+    pub requested: &'a [Option<RequestedTile>],
     pub fetched: &'a Fetched,
-}
-
-/// How a field is decoded.
-#[derive(Debug)]
-enum CheckedDecoder {
-    Column(Box<ColumnDecoder>),
-    /// Times and indexes of cells.
-    Numbers(Pipeline),
 }
 
 /// A field that is read.
 #[derive(Debug)]
 pub struct CheckedReader {
+    /// How the schema describes it.
     pub field: Field,
-    pub stored: FieldStatistics,
-    tiles: FieldTiles,
-    decoder: CheckedDecoder,
-    /// Decodes validity once more, to see its bytes.
-    validity: Option<Pipeline>,
-}
-
-/// A tile of a field, before it is fetched.
-#[derive(Debug, Clone, Copy)]
-pub struct Asked {
-    pub ticket: TileTicket,
-    var_bytes: usize,
+    /// What is recorded of its tiles.
+    pub statistics: FieldStatistics,
+    /// How it is read.
+    pub stored: StoredField,
 }
 
 impl CheckedReader {
-    /// A reader of a field whose tiles are at `tiles`.
-    pub fn new(
-        fragment: &Fragment,
-        field: Field,
-        stored: FieldStatistics,
-        tiles: FieldTiles,
-        key: Option<&Arc<EncryptionKey>>,
-    ) -> Result<Self> {
-        let (schema, version) = (&fragment.schema, fragment.footer.version);
-        let raw = TypeOptions {
-            invalid_utf8: InvalidUtf8::Binary,
-            float_bits: FloatBits::Stored,
-            ..TypeOptions::default()
-        };
-        let ty = ColumnType::plain(field.datatype, field.cell_val_num, field.nullable, &raw)?;
-        let decoder = match field.field {
-            FragmentField::Dimension(d) => {
-                let decoder = ColumnDecoder::for_dimension(schema, d, version, &ty, key)?;
-                CheckedDecoder::Column(Box::new(decoder))
-            }
-            FragmentField::Attribute(a) => {
-                let decoder = ColumnDecoder::for_attribute(schema, a, version, &ty, key)?;
-                CheckedDecoder::Column(Box::new(decoder))
-            }
-            _ => CheckedDecoder::Numbers(cell_numbers_pipeline(schema, version, key)?),
-        };
-        let validity = field.nullable.then(|| validity(schema, fragment, key));
-        Ok(Self {
-            validity: validity.transpose()?,
-            field,
-            stored,
-            tiles,
-            decoder,
-        })
-    }
-
-    /// Requests a tile.
-    pub fn ask(&self, tile: u64, list: &mut FetchList) -> Result<Asked> {
-        let tile = TileIdx(tile);
-        Ok(Asked {
-            ticket: list.tile(&self.tiles, tile)?,
-            var_bytes: self.tiles.var_bytes(tile)?,
-        })
-    }
-
-    /// The number of filtered bytes of a tile; 0 if it cannot be located.
-    pub fn filtered_bytes(&self, tile: u64) -> u64 {
-        let var = self.tiles.var.as_ref().map(|(file, _)| file);
-        let files = [Some(&self.tiles.values), var, self.tiles.validity.as_ref()];
-        let ranges = files.into_iter().flatten().map(|f| f.tile(TileIdx(tile)));
-        ranges
-            .flatten()
-            .map(|r| r.end.saturating_sub(r.start))
-            .fold(0, u64::saturating_add)
-    }
-
-    /// About how many bytes a decoded tile takes.
-    pub fn decoded_bytes(&self, asked: &Asked, cells: usize) -> usize {
-        match &self.decoder {
-            CheckedDecoder::Column(decoder) => decoder.decoded_bytes(cells, asked.var_bytes),
-            CheckedDecoder::Numbers(_) => cells.saturating_mul(16),
-        }
-    }
-
-    /// Whether bitsort moved the cells of the field.
-    pub fn moved(&self) -> Option<&Bitsort> {
-        match &self.decoder {
-            CheckedDecoder::Column(decoder) => decoder.bitsort(),
-            CheckedDecoder::Numbers(_) => None,
-        }
-    }
-
     /// Decodes a tile; `order` is that of its cells if they were moved.
     pub fn decode(
         &self,
-        asked: &Asked,
+        requested: &RequestedTile,
         tile: &TileBytes,
         cells: usize,
         order: Option<&CellOrder>,
         scratch: &mut Scratch,
     ) -> Result<Column> {
-        let decoded = match (&self.decoder, order) {
-            (CheckedDecoder::Numbers(pipeline), _) => {
-                let numbers = decode_u64(pipeline, &tile.values, cells, scratch)?;
-                let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-                Cells {
-                    len: cells,
-                    data: CellData::Fixed(TileBuffer::copy_of(&bytes)?),
-                    nulls: None,
-                }
-            }
-            (CheckedDecoder::Column(decoder), Some(order)) if decoder.bitsort().is_some() => {
-                decoder.decode_moved(tile, order, scratch)?
-            }
-            (CheckedDecoder::Column(decoder), _) => {
-                decoder.decode_cells(tile, cells, asked.var_bytes, Needed::All, scratch)?
-            }
-        };
-        Column::new(decoded, self.field.cell_size())
+        match self.stored.decode(requested, tile, cells, order, scratch)? {
+            StoredTile::Cells(cells) => self.stored.column(cells),
+            StoredTile::Numbers(numbers) => Column::of_numbers(&numbers),
+        }
     }
-
-    /// The bytes of a validity tile; `None` if the field has none.
-    pub fn validity(
-        &self,
-        tile: &TileBytes,
-        cells: usize,
-        scratch: &mut Scratch,
-    ) -> Result<Option<Vec<u8>>> {
-        let (Some(pipeline), Some(stored)) = (&self.validity, &tile.validity) else {
-            return Ok(None);
-        };
-        // The tile was decoded before, so its size is not made up.
-        let mut bytes = vec![0; cells];
-        pipeline.decode(stored, &mut bytes, &mut scratch.filters)?;
-        Ok(Some(bytes))
-    }
-}
-
-fn validity(
-    schema: &ArraySchema,
-    fragment: &Fragment,
-    key: Option<&Arc<EncryptionKey>>,
-) -> Result<Pipeline> {
-    let context = TileContext {
-        datatype: Datatype::UInt8,
-        cell_bytes: 1,
-        schema_version: schema.version,
-        fragment_version: fragment.footer.version,
-        var_data: false,
-    };
-    Pipeline::new(&schema.validity_filters, &context, key)
 }
 
 /// The stored coordinates of a tile, by which bitsort's order is found again.
@@ -319,7 +176,7 @@ pub fn moved_order(
     cells: usize,
     duplicates: Duplicates,
 ) -> Result<Option<CellOrder>> {
-    let Some(bitsort) = readers.iter().find_map(CheckedReader::moved) else {
+    let Some(bitsort) = readers.iter().find_map(|reader| reader.stored.bitsort()) else {
         return Ok(None);
     };
     let order = bitsort.order(coordinates, cells, duplicates);

@@ -33,12 +33,12 @@ pub fn decode(
     findings: &mut TileFindings,
 ) -> Result<Option<Column>> {
     let audited = source.audited;
-    let asked = source.asked.get(field).copied().flatten();
-    let (Some(reader), Some(asked)) = (audited.fields.get(field), asked) else {
+    let requested = source.requested.get(field).copied().flatten();
+    let (Some(reader), Some(requested)) = (audited.fields.get(field), requested) else {
         return Ok(None);
     };
-    let bytes = source.fetched.tile(asked.ticket)?;
-    match reader.decode(&asked, &bytes, source.cells, order, scratch) {
+    let bytes = source.fetched.tile(requested.ticket)?;
+    match reader.decode(&requested, &bytes, source.cells, order, scratch) {
         Ok(column) => {
             findings.fields = findings.fields.saturating_add(1);
             Ok(Some(column))
@@ -65,16 +65,16 @@ pub fn check(
 ) -> Result<()> {
     let audited = source.audited;
     let tile = source.tile;
-    let asked = source.asked.get(field).copied().flatten();
-    let (Some(reader), Some(asked)) = (audited.fields.get(field), asked) else {
+    let requested = source.requested.get(field).copied().flatten();
+    let (Some(reader), Some(requested)) = (audited.fields.get(field), requested) else {
         return Ok(());
     };
     let problems = &mut findings.problems;
     if reader.field.nullable && !reader.field.validity_lost {
-        let bytes = source.fetched.tile(asked.ticket)?;
+        let bytes = source.fetched.tile(requested.ticket)?;
         // It was decoded once already.
-        if let Ok(Some(validity)) = reader.validity(&bytes, source.cells, scratch) {
-            check_validity(&validity, field, tile, runs, problems);
+        if let Ok(Some(validity)) = reader.stored.validity(&bytes, source.cells, scratch) {
+            check_validity(validity.as_slice(), field, tile, runs, problems);
         }
     }
     check_text(audited, reader, column, field, tile, runs, problems);
@@ -91,7 +91,8 @@ pub fn check(
         exact: audited.exact,
     };
     let index = usize::try_from(tile)?;
-    for mismatch in statistics::compare_tile(&reader.field, &reader.stored, index, &seen, &context)
+    for mismatch in
+        statistics::compare_tile(&reader.field, &reader.statistics, index, &seen, &context)
     {
         problems.push(Problem {
             rule: mismatch.rule,

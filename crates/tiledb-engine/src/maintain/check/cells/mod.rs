@@ -14,7 +14,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::context::{Asked, Audited, Source};
+use self::context::{Audited, Source};
 use self::order::Chain;
 use super::CheckOptions;
 use super::directory::schemas::Schemas;
@@ -22,9 +22,11 @@ use super::fragment::Sound;
 use super::report::Reporter;
 use super::rule::Rule;
 use super::statistics::{FragmentTotals, Seen};
+use crate::array::fragment::TileIdx;
 use crate::error::{Error, Result};
 use crate::format::fragment::data_files::FilePart;
 use crate::maintain::check::directory::folders::about_stored;
+use crate::maintain::stored_field::RequestedTile;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::threads;
 use crate::storage::Storage;
@@ -96,7 +98,7 @@ pub async fn check(
     if !chain.as_ref().is_some_and(|chain| chain.nan) {
         order.into_iter().for_each(|p| tell(p, &audited, report));
     }
-    let fields = audited.fields.iter().map(|r| (&r.field, &r.stored));
+    let fields = audited.fields.iter().map(|r| (&r.field, &r.statistics));
     for problem in totals.compare(&audited.sound, fields, options.exact_statistics) {
         let object = format!(
             "{}, {}",
@@ -152,7 +154,7 @@ pub fn plan(audited: &Audited) -> Vec<Range<u64>> {
     for tile in 0..audited.sound.tiles {
         let readers = audited.fields.iter();
         let of_tile = readers
-            .map(|reader| reader.filtered_bytes(tile))
+            .map(|reader| reader.stored.filtered_bytes(TileIdx(tile)))
             .fold(0, u64::saturating_add);
         let full = tile - start >= RUN_TILES || bytes.saturating_add(of_tile) > RUN_BYTES;
         if tile > start && full {
@@ -212,11 +214,11 @@ impl Memory {
     }
 }
 
-/// A tile whose fields were requested; `None` for those that can't be located.
+/// A tile whose fields were requested; `None` for those that cannot be located.
 struct AskedTile {
     tile: u64,
     cells: usize,
-    fields: Vec<Option<Asked>>,
+    fields: Vec<Option<RequestedTile>>,
     findings: TileFindings,
 }
 
@@ -275,7 +277,7 @@ fn ask(audited: &Audited, tile: u64, list: &mut FetchList) -> Result<AskedTile> 
     let mut findings = TileFindings::default();
     let mut fields = Vec::with_capacity(audited.fields.len());
     for (index, reader) in audited.fields.iter().enumerate() {
-        fields.push(match reader.ask(tile, list) {
+        fields.push(match reader.stored.request(TileIdx(tile), list) {
             Ok(asked) => Some(asked),
             Err(e) => {
                 let found = about_stored(e)?.to_string();
@@ -288,7 +290,7 @@ fn ask(audited: &Audited, tile: u64, list: &mut FetchList) -> Result<AskedTile> 
     }
     Ok(AskedTile {
         tile,
-        cells: audited.cells_in(tile)?,
+        cells: audited.sound.fragment.stored_tile_cells(TileIdx(tile))?,
         fields,
         findings,
     })
@@ -297,8 +299,9 @@ fn ask(audited: &Audited, tile: u64, list: &mut FetchList) -> Result<AskedTile> 
 /// The memory to decode a tile: coordinates and times are there together, attributes one after the other.
 fn decoded_bytes(audited: &Audited, tile: &AskedTile) -> usize {
     let (mut together, mut largest) = (0_usize, 0_usize);
-    for (index, (reader, asked)) in audited.fields.iter().zip(&tile.fields).enumerate() {
-        let bytes = asked.map_or(0, |asked| reader.decoded_bytes(&asked, tile.cells));
+    for (index, (reader, requested)) in audited.fields.iter().zip(&tile.fields).enumerate() {
+        let stored = &reader.stored;
+        let bytes = requested.map_or(0, |requested| stored.decoded_bytes(&requested, tile.cells));
         match tiles::is_kept(audited, index) {
             // Their keys, too.
             true => together = together.saturating_add(bytes.saturating_mul(2)),
@@ -324,7 +327,7 @@ fn check_tile(
         audited,
         tile,
         cells,
-        asked: &fields,
+        requested: &fields,
         fetched,
     };
     let checked = match audited.sound.fragment.footer.dense {

@@ -90,22 +90,32 @@ pub fn check_sparse(
 /// The order of the cells, if bitsort moved them.
 fn moved(source: &Source<'_>, findings: &mut TileFindings) -> Result<Option<CellOrder>> {
     let audited = source.audited;
-    if audited.fields.iter().all(|reader| reader.moved().is_none()) {
+    if audited
+        .fields
+        .iter()
+        .all(|reader| reader.stored.bitsort().is_none())
+    {
         return Ok(None);
     }
     let times = audited.system(FragmentField::Timestamps).is_some();
     let name = &audited.sound.fragment.name;
     let duplicates = match name.t1 == name.t2 && !times {
-        _ if audited.fields.iter().all(|reader| reader.moved().is_some()) => Duplicates::Harmless,
+        _ if audited
+            .fields
+            .iter()
+            .all(|reader| reader.stored.bitsort().is_some()) =>
+        {
+            Duplicates::Harmless
+        }
         true => Duplicates::SameCoordinates,
         false => Duplicates::SameHilbertValue,
     };
     let mut coordinates = Vec::new();
-    for asked in source.asked.iter().take(audited.dimensions) {
-        let Some(asked) = asked else {
+    for requested in source.requested.iter().take(audited.dimensions) {
+        let Some(requested) = requested else {
             return Ok(None);
         };
-        coordinates.push(source.fetched.tile(asked.ticket)?.values);
+        coordinates.push(source.fetched.tile(requested.ticket)?.values);
     }
     match context::moved_order(&audited.fields, &coordinates, source.cells, duplicates) {
         Ok(order) => Ok(order),

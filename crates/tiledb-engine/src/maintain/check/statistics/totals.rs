@@ -189,15 +189,8 @@ impl OfField<'_> {
     }
 
     fn is_all_null(&self, tile: usize) -> bool {
-        let index = TileIdx(tile as u64);
-        let cells = match self.fragment.footer.dense {
-            true => Some(self.fragment.cells_per_tile()),
-            false => self
-                .fragment
-                .sparse_tile_cells(index)
-                .ok()
-                .map(|cells| cells as u64),
-        };
+        let cells = self.fragment.stored_tile_cells(TileIdx(tile as u64));
+        let cells = cells.ok().map(|cells| cells as u64);
         self.field.nullable && self.tiles.null_counts.get(tile).copied() == cells
     }
 

@@ -10,14 +10,13 @@ use super::deleted::{Deleted, InputDeletes, NEVER};
 use super::order::Order;
 use super::tile::{InputTile, TileColumn};
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
-use crate::arrow::{ColumnType, FloatBits, InvalidUtf8, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{EncryptionKey, Pipeline};
+use crate::filter::EncryptionKey;
 use crate::format::schema::ArraySchema;
 use crate::maintain::column::Column;
+use crate::maintain::stored_field::{RequestedTile, StoredField, StoredTile};
 use crate::storage::Storage;
-use crate::tile::decode::{ColumnDecoder, Needed, cell_numbers_pipeline, decode_u64};
-use crate::tile::fetch::{FetchList, Fetched, TileTicket};
+use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::tile_memory::Scratch;
 use crate::write::fields::WrittenFields;
 
@@ -47,26 +46,9 @@ pub(in crate::maintain::consolidate) struct Source {
     /// The time of its cells, if it has none for each.
     time: u64,
     output: Arc<Output>,
-    readers: Vec<InputReader>,
+    readers: Vec<StoredField>,
     columns: Vec<Supply>,
     deletes: Arc<InputDeletes>,
-}
-
-/// A field that is decoded.
-#[derive(Debug)]
-struct InputReader {
-    field: FragmentField,
-    decoder: FieldDecoder,
-    /// Size of a cell; `None` if cells differ in size.
-    size: Option<usize>,
-    tiles: FieldTiles,
-}
-
-#[derive(Debug)]
-enum FieldDecoder {
-    Column(Box<ColumnDecoder>),
-    /// Times of cells, and indices of deletes.
-    Numbers(Pipeline),
 }
 
 /// What supplies a column of the output.
@@ -89,7 +71,7 @@ pub(super) struct Asked {
     /// The first of them.
     pub first: u64,
     /// The requested fields of each tile, one for each reader.
-    tiles: Vec<Vec<(TileTicket, usize)>>,
+    tiles: Vec<Vec<RequestedTile>>,
     /// The bytes that each decoded tile will take.
     pub decoded_bytes: Vec<usize>,
 }
@@ -169,7 +151,7 @@ impl Source {
         let tiles = fragment.field_tiles(storage, &wanted).await?;
         let readers = wanted.into_iter().zip(tiles);
         let key = storage.encryption_key();
-        let readers = readers.map(|(field, tiles)| InputReader::new(&fragment, field, tiles, key));
+        let readers = readers.map(|(field, tiles)| reader(&fragment, field, tiles, key));
         let readers = readers.collect::<Result<_>>()?;
         Ok(Self {
             fragment,
@@ -183,17 +165,9 @@ impl Source {
 
     /// Filtered bytes of a tile.
     pub(super) fn filtered_bytes(&self, tile: u64) -> u64 {
-        let files = self.readers.iter().flat_map(|reader| {
-            let tiles = &reader.tiles;
-            let var = tiles.var.as_ref().map(|(file, _)| file);
-            [Some(&tiles.values), var, tiles.validity.as_ref()]
-        });
-        let ranges = files
-            .flatten()
-            .filter_map(|file| file.tile(TileIdx(tile)).ok());
-        ranges.fold(0, |sum, r| {
-            sum.saturating_add(r.end.saturating_sub(r.start))
-        })
+        let readers = self.readers.iter();
+        let bytes = readers.map(|reader| reader.filtered_bytes(TileIdx(tile)));
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Requests tiles.
@@ -202,13 +176,12 @@ impl Source {
         let mut decoded = Vec::new();
         for tile in tiles.clone() {
             let mut bytes = 0_usize;
-            let cells = self.cells_in(tile)?;
+            let cells = self.fragment.stored_tile_cells(TileIdx(tile))?;
             let mut of_tile = Vec::with_capacity(self.readers.len());
             for reader in &self.readers {
-                let ticket = list.tile(&reader.tiles, TileIdx(tile))?;
-                let var = reader.tiles.var_bytes(TileIdx(tile))?;
-                bytes = bytes.saturating_add(reader.decoded_bytes(cells, var));
-                of_tile.push((ticket, var));
+                let requested = reader.request(TileIdx(tile), list)?;
+                bytes = bytes.saturating_add(reader.decoded_bytes(&requested, cells));
+                of_tile.push(requested);
             }
             // The keys and the times of cells, and where strings start.
             decoded.push(bytes.saturating_add(cells.saturating_mul(32)));
@@ -221,14 +194,6 @@ impl Source {
         })
     }
 
-    /// The number of cells in a tile on storage.
-    fn cells_in(&self, tile: u64) -> Result<usize> {
-        match self.fragment.footer.dense {
-            true => Ok(usize::try_from(self.fragment.cells_per_tile())?),
-            false => self.fragment.sparse_tile_cells(TileIdx(tile)),
-        }
-    }
-
     /// Decodes sparse tiles; `serial` is the number of the first.
     pub(super) fn decode(
         &self,
@@ -238,8 +203,8 @@ impl Source {
         scratch: &mut Scratch,
     ) -> Result<Vec<InputTile>> {
         let numbered = asked.tiles.iter().zip(asked.first..).zip(serial..);
-        let tiles = numbered.map(|((tickets, tile), serial)| {
-            self.decode_tile(tile, tickets, fetched, serial, scratch)
+        let tiles = numbered.map(|((requested, tile), serial)| {
+            self.decode_tile(tile, requested, fetched, serial, scratch)
                 .context("tile", || tile.to_string())
                 .context("fragment", || &self.fragment.name.name)
         });
@@ -254,10 +219,10 @@ impl Source {
         scratch: &mut Scratch,
     ) -> Result<Vec<TileColumn>> {
         let decode = |scratch: &mut Scratch| {
-            let tickets = asked.tiles.first();
-            let tickets = tickets.ok_or_else(|| Error::internal("no tile was asked for"))?;
-            let cells = self.cells_in(asked.first)?;
-            let read = self.read(tickets, cells, fetched, scratch)?;
+            let requested = asked.tiles.first();
+            let requested = requested.ok_or_else(|| Error::internal("no tile was asked for"))?;
+            let cells = self.fragment.stored_tile_cells(TileIdx(asked.first))?;
+            let read = self.read(requested, cells, fetched, scratch)?;
             let columns = self.columns.iter();
             let columns = columns.map(|supply| self.column(supply, &read, None));
             columns.collect::<Result<Vec<_>>>()
@@ -269,14 +234,14 @@ impl Source {
 
     fn read(
         &self,
-        tickets: &[(TileTicket, usize)],
+        requested: &[RequestedTile],
         cells: usize,
         fetched: &Fetched,
         scratch: &mut Scratch,
     ) -> Result<Vec<Read>> {
         let mut read = Vec::with_capacity(self.readers.len());
-        for (reader, (ticket, var)) in self.readers.iter().zip(tickets) {
-            read.push(reader.decode(*ticket, *var, cells, fetched, scratch)?);
+        for (reader, requested) in self.readers.iter().zip(requested) {
+            read.push(decode(reader, requested, cells, fetched, scratch)?);
         }
         Ok(read)
     }
@@ -284,13 +249,13 @@ impl Source {
     fn decode_tile(
         &self,
         tile: u64,
-        tickets: &[(TileTicket, usize)],
+        requested: &[RequestedTile],
         fetched: &Fetched,
         serial: u64,
         scratch: &mut Scratch,
     ) -> Result<InputTile> {
-        let cells = self.cells_in(tile)?;
-        let read = self.read(tickets, cells, fetched, scratch)?;
+        let cells = self.fragment.stored_tile_cells(TileIdx(tile))?;
+        let read = self.read(requested, cells, fetched, scratch)?;
         let numbers = |field: FragmentField| -> Option<Arc<Vec<u64>>> {
             let reader = self.readers.iter().position(|r| r.field == field)?;
             match read.get(reader)? {
@@ -390,88 +355,42 @@ impl Source {
     }
 }
 
-impl InputReader {
-    fn new(
-        fragment: &Fragment,
-        field: FragmentField,
-        tiles: FieldTiles,
-        key: Option<&Arc<EncryptionKey>>,
-    ) -> Result<Self> {
-        let (schema, version) = (&fragment.schema, fragment.footer.version);
-        let raw = TypeOptions {
-            invalid_utf8: InvalidUtf8::Binary,
-            float_bits: FloatBits::Stored,
-            ..TypeOptions::default()
-        };
-        let missing = || Error::internal("a fragment has no such field");
-        let (decoder, size) = match field {
-            FragmentField::Dimension(d) => {
-                let dimension = schema.dimensions.get(d).ok_or_else(missing)?;
-                let (datatype, cells) = (dimension.datatype, dimension.cell_val_num);
-                let ty = ColumnType::plain(datatype, cells, false, &raw)?;
-                let decoder = ColumnDecoder::for_dimension(schema, d, version, &ty, key)?;
-                (decoder, cells.cell_size(datatype)?)
-            }
-            FragmentField::Attribute(a) => {
-                let attribute = schema.attributes.get(a).ok_or_else(missing)?;
-                let (datatype, cells) = (attribute.datatype, attribute.cell_val_num);
-                let ty = ColumnType::plain(datatype, cells, attribute.nullable, &raw)?;
-                let decoder = ColumnDecoder::for_attribute(schema, a, version, &ty, key)?;
-                (decoder, cells.cell_size(datatype)?)
-            }
-            _ => {
-                let pipeline = cell_numbers_pipeline(schema, version, key)?;
-                return Ok(Self {
-                    field,
-                    decoder: FieldDecoder::Numbers(pipeline),
-                    size: Some(size_of::<u64>()),
-                    tiles,
-                });
-            }
-        };
-        if decoder.bitsort().is_some() {
-            return Err(Error::unsupported(
-                "filter bitsort is read, but not written: the fragment stays as it is",
-            ));
-        }
-        Ok(Self {
-            field,
-            decoder: FieldDecoder::Column(Box::new(decoder)),
-            size,
-            tiles,
-        })
+/// A field of an input. Bitsort isn't written, so a fragment whose cells it moved can't be consolidated.
+fn reader(
+    fragment: &Fragment,
+    field: FragmentField,
+    tiles: FieldTiles,
+    key: Option<&Arc<EncryptionKey>>,
+) -> Result<StoredField> {
+    let reader = StoredField::new(fragment, field, tiles, key)?;
+    if reader.bitsort().is_some() {
+        return Err(Error::unsupported(
+            "filter bitsort is read, but not written: the fragment stays as it is",
+        ));
     }
+    Ok(reader)
+}
 
-    fn decoded_bytes(&self, cells: usize, var: usize) -> usize {
-        match &self.decoder {
-            FieldDecoder::Column(decoder) => decoder.decoded_bytes(cells, var),
-            FieldDecoder::Numbers(_) => cells.saturating_mul(16),
-        }
-    }
-
-    fn decode(
-        &self,
-        ticket: TileTicket,
-        var: usize,
-        cells: usize,
-        fetched: &Fetched,
-        scratch: &mut Scratch,
-    ) -> Result<Read> {
-        let tile = fetched.tile(ticket)?;
-        match &self.decoder {
-            FieldDecoder::Column(decoder) => {
-                let mut decoded = decoder.decode_cells(&tile, cells, var, Needed::All, scratch)?;
-                if let FragmentField::Dimension(_) = self.field {
-                    decoded.merge_zeros(decoder.datatype());
+/// Decodes a field of a tile. Both zeros of a dimension are one coordinate.
+fn decode(
+    reader: &StoredField,
+    requested: &RequestedTile,
+    cells: usize,
+    fetched: &Fetched,
+    scratch: &mut Scratch,
+) -> Result<Read> {
+    let tile = fetched.tile(requested.ticket)?;
+    Ok(
+        match reader.decode(requested, &tile, cells, None, scratch)? {
+            StoredTile::Cells(mut cells) => {
+                if let FragmentField::Dimension(_) = reader.field {
+                    cells.merge_zeros(reader.datatype());
                 }
-                Ok(Read::Column(Arc::new(Column::new(decoded, self.size)?)))
+                Read::Column(Arc::new(reader.column(cells)?))
             }
-            FieldDecoder::Numbers(pipeline) => {
-                let numbers = decode_u64(pipeline, &tile.values, cells, scratch)?;
-                Ok(Read::Numbers(Arc::new(numbers)))
-            }
-        }
-    }
+            StoredTile::Numbers(numbers) => Read::Numbers(Arc::new(numbers)),
+        },
+    )
 }
 
 /// The attribute of an input that supplies one of the output.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::buffer::NullBuffer;
 
 use super::{ColumnDecoder, Needed, OFFSET_BYTES, TileBytes, unexpected_nulls};
-use crate::arrow::{CellData, Cells, Strings, validity_to_nulls};
+use crate::arrow::{CellData, Cells, Strings, TileBuffer, validity_to_nulls};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::{Pipeline, Unwanted, expect_unfiltered_bytes, is_empty_tile, restore_order};
 use crate::tile::decode::bitsort::{Bitsort, CellOrder};
@@ -112,6 +112,17 @@ impl ColumnDecoder {
         len: usize,
         scratch: &mut Scratch,
     ) -> Result<Option<NullBuffer>> {
+        let validity = self.validity(tile, len, scratch)?;
+        Ok(validity.and_then(|validity| validity_to_nulls(validity.as_slice())))
+    }
+
+    /// The validity of a tile's cells, one byte for each; `None` if the field has no validity.
+    pub fn validity(
+        &self,
+        tile: &TileBytes,
+        len: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Option<TileBuffer>> {
         let Some(pipeline) = &self.validity else {
             return Ok(None);
         };
@@ -120,7 +131,7 @@ impl ColumnDecoder {
         expect_unfiltered_bytes(stored, len)?;
         let mut validity = scratch.buffer(len)?;
         pipeline.decode(stored, validity.as_slice_mut(), &mut scratch.filters)?;
-        Ok(validity_to_nulls(validity.as_slice()))
+        Ok(Some(validity))
     }
 
     pub(super) fn find_strings(
