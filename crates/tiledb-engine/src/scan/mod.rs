@@ -14,6 +14,7 @@ mod narrow;
 pub mod order;
 mod parts;
 pub mod plan;
+mod rounds;
 mod rows;
 pub mod sparse;
 pub mod spec;

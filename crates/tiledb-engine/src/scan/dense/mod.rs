@@ -19,58 +19,20 @@ use self::clip::{Clip, Copy};
 use self::columns::decode;
 use super::plan::dense::DensePlan;
 use super::plan::{ScanPlan, Units};
+use super::rounds::{self, RoundColumns, RoundRequests, TwoRoundUnit};
 use super::rows::{Columns, apply_predicate, batch, keep_selected};
 use super::spec::EmptyCells;
 use crate::array::table::filled_bytes;
 use crate::error::{Error, Result};
 use crate::geometry::box_runs::Coordinates;
 use crate::geometry::domain::KeyBox;
-use crate::memory::budget::{Grant, MemoryBudget};
+use crate::memory::budget::Grant;
 use crate::scan::context::ScanContext;
 use crate::scan::spec::RuntimeCondition;
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::selection::Selection;
 use crate::tile::tile_memory::Scratch;
-
-/// A clip after the first round of reading.
-struct ClipState {
-    clip: Clip,
-    /// The cells of the clip that the ranges select.
-    in_ranges: Selection,
-    /// The cells among these that become rows.
-    selection: Selection,
-    columns: Columns,
-}
-
-impl ClipState {
-    /// Adds the columns of the second round.
-    fn add(
-        &mut self,
-        context: &ScanContext,
-        requests: &ClipRequests,
-        fetched: &Fetched,
-        columns: &[usize],
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        let selected = keep_selected(&context.plan, &mut self.selection, &mut self.columns)?;
-        let selection = self.in_ranges.and(&selected)?;
-        let clip = &self.clip;
-        let columns = decode(
-            context, clip, &selection, requests, fetched, columns, scratch,
-        )?;
-        self.columns.extend(columns);
-        Ok(())
-    }
-}
-
-/// The result of the first round.
-enum Decided {
-    /// All columns were read.
-    Rows(Vec<RecordBatch>),
-    /// Some columns are left to the second round.
-    Partly(Vec<ClipState>),
-}
 
 /// Reads the space tiles with these indexes, or their cells within a box.
 pub async fn read_unit(
@@ -79,7 +41,6 @@ pub async fn read_unit(
     tiles: Vec<Vec<u64>>,
     within: Option<&KeyBox>,
 ) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
-    let spec = &context.plan.spec;
     let dense = dense_plan(&context.plan)?;
     let clips = tiles
         .iter()
@@ -96,90 +57,113 @@ pub async fn read_unit(
         .collect::<Result<Vec<_>>>()?;
     let clips = scattered::resolve(context, clips).await?;
     let clips = pruned::prune(context, condition, clips).await?;
-    let first = match context.predicate {
-        Some(_) => context.predicate_columns().to_vec(),
-        None => spec.projection.clone(),
-    };
-    let mut later = spec.projection.clone();
-    later.retain(|column| !first.contains(column));
+    let columns = RoundColumns::of(context, false);
+    rounds::read(context, ClipRun { clips, columns }).await
+}
 
-    let mut list = FetchList::default();
-    let mut requests = Vec::with_capacity(clips.len());
-    let mut bytes = 0_usize;
-    // The second round may not happen, but its memory must be there if it does.
-    let mut later_list = FetchList::default();
-    for clip in &clips {
-        let asked = ask(context, clip, &first, &mut list).await?;
-        let asked_later = ask(context, clip, &later, &mut later_list).await?;
-        for (asked, columns) in [(&asked, &first), (&asked_later, &later)] {
-            bytes = bytes.saturating_add(decoded_bytes(context, clip, asked, columns)?);
+/// The clips of a unit.
+struct ClipRun {
+    /// The clips, until they are requested.
+    clips: Vec<Clip>,
+    columns: RoundColumns,
+}
+
+/// A clip with rows left after the first round.
+struct ClipState {
+    clip: Clip,
+    /// The cells of the clip that the ranges select.
+    in_ranges: Selection,
+    /// The cells among these that become rows; at least one.
+    selection: Selection,
+    columns: Columns,
+}
+
+impl TwoRoundUnit for ClipRun {
+    type First = (Clip, ClipRequests);
+    type Part = ClipState;
+    type Later = ClipRequests;
+
+    fn columns(&self) -> &RoundColumns {
+        &self.columns
+    }
+
+    async fn request(
+        &mut self,
+        context: &ScanContext,
+        requests: &mut RoundRequests,
+    ) -> Result<Vec<Self::First>> {
+        let RoundColumns { first, later } = &self.columns;
+        let mut of_clips = Vec::with_capacity(self.clips.len());
+        for clip in self.clips.drain(..) {
+            let asked = ask(context, &clip, first, &mut requests.first).await?;
+            let asked_later = ask(context, &clip, later, &mut requests.later).await?;
+            for (asked, columns) in [(&asked, first), (&asked_later, later)] {
+                requests.add_decoded(decoded_bytes(context, &clip, asked, columns)?);
+            }
+            of_clips.push((clip, asked));
         }
-        requests.push(asked);
+        Ok(of_clips)
     }
-    let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
-    let bytes = bytes.saturating_add(usize::try_from(fetched_bytes)?);
-    let grant = reserve(context, bytes)?;
-    let fetched = context.fetch(list).await?;
-    let complete = later.is_empty();
-    let decided = context
-        .decode(move |context, scratch| {
-            let states = decide(context, clips, &requests, &fetched, &first, scratch)?;
-            if complete || states.iter().all(|s| s.selection.is_empty()) {
-                return Ok(Decided::Rows(emit(context, &states)?));
-            }
-            Ok(Decided::Partly(states))
-        })
-        .await?;
-    let states = match decided {
-        Decided::Rows(batches) => return Ok((batches, Some(grant))),
-        Decided::Partly(states) => states,
-    };
-    let batches = second_round(context, states, later).await?;
-    Ok((batches, Some(grant)))
-}
 
-/// Reads the columns that the first round left out.
-async fn second_round(
-    context: &Arc<ScanContext>,
-    states: Vec<ClipState>,
-    later: Vec<usize>,
-) -> Result<Vec<RecordBatch>> {
-    let mut list = FetchList::default();
-    let mut requests = Vec::with_capacity(states.len());
-    let is_attribute = |c: &usize| *c >= context.plan.spec.table.dimension_count();
-    let fetch_later = later
-        .iter()
-        .copied()
-        .filter(is_attribute)
-        .collect::<Vec<_>>();
-    for state in &states {
-        let columns: &[usize] = if state.selection.is_empty() {
-            &[]
-        } else {
-            &fetch_later
-        };
-        requests.push(ask(context, &state.clip, columns, &mut list).await?);
+    fn decide(
+        &self,
+        context: &ScanContext,
+        first: Vec<Self::First>,
+        fetched: &Fetched,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<ClipState>> {
+        let mut states = Vec::with_capacity(first.len());
+        for (clip, requests) in first {
+            let columns = &self.columns.first;
+            let in_ranges = select(context, &clip)?;
+            let columns = decode(
+                context, &clip, &in_ranges, &requests, fetched, columns, scratch,
+            )?;
+            let selection = Selection::all(in_ranges.count());
+            let predicate = context.predicate.as_deref().filter(|_| !clip.proven);
+            let selection = apply_predicate(predicate, selection, &columns)?;
+            if !selection.is_empty() {
+                states.push(ClipState {
+                    clip,
+                    in_ranges,
+                    selection,
+                    columns,
+                });
+            }
+        }
+        Ok(states)
     }
-    let fetched = context.fetch(list).await?;
-    context
-        .decode(move |context, scratch| {
-            let mut states = states;
-            for (state, requests) in states.iter_mut().zip(&requests) {
-                if !state.selection.is_empty() {
-                    state.add(context, requests, &fetched, &later, scratch)?;
-                }
-            }
-            emit(context, &states)
-        })
-        .await
-}
 
-/// Reserves memory for a unit; columns kept for other units are dropped first.
-fn reserve(context: &ScanContext, bytes: usize) -> Result<Grant> {
-    context.memory.reserve(bytes).or_else(|_| {
-        context.coordinates.clear();
-        context.memory.reserve(bytes)
-    })
+    async fn request_later(
+        &self,
+        context: &ScanContext,
+        state: &ClipState,
+        list: &mut FetchList,
+    ) -> Result<ClipRequests> {
+        ask(context, &state.clip, &self.columns.later, list).await
+    }
+
+    fn add_later(
+        &self,
+        context: &ScanContext,
+        state: &mut ClipState,
+        requests: &ClipRequests,
+        fetched: &Fetched,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let selected = keep_selected(&context.plan, &mut state.selection, &mut state.columns)?;
+        let selection = state.in_ranges.and(&selected)?;
+        let (clip, columns) = (&state.clip, &self.columns.later);
+        let columns = decode(
+            context, clip, &selection, requests, fetched, columns, scratch,
+        )?;
+        state.columns.extend(columns);
+        Ok(())
+    }
+
+    fn batch(context: &ScanContext, state: &ClipState) -> Result<RecordBatch> {
+        batch(context, &state.selection, &state.columns)
+    }
 }
 
 fn dense_plan(plan: &ScanPlan) -> Result<&DensePlan> {
@@ -253,36 +237,6 @@ fn decoded_bytes(
     Ok(bytes)
 }
 
-/// Decodes the first round and decides which cells become rows.
-fn decide(
-    context: &ScanContext,
-    clips: Vec<Clip>,
-    requests: &[ClipRequests],
-    fetched: &Fetched,
-    columns: &[usize],
-    scratch: &mut Scratch,
-) -> Result<Vec<ClipState>> {
-    clips
-        .into_iter()
-        .zip(requests)
-        .map(|(clip, requests)| {
-            let in_ranges = select(context, &clip)?;
-            let columns = decode(
-                context, &clip, &in_ranges, requests, fetched, columns, scratch,
-            )?;
-            let selection = Selection::all(in_ranges.count());
-            let predicate = context.predicate.as_deref().filter(|_| !clip.proven);
-            let selection = apply_predicate(predicate, selection, &columns)?;
-            Ok(ClipState {
-                clip,
-                in_ranges,
-                selection,
-                columns,
-            })
-        })
-        .collect()
-}
-
 /// The cells of a clip that the ranges select and that are rows.
 fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
     let spec = &context.plan.spec;
@@ -321,12 +275,4 @@ fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
         || Selection::all(clip.rows),
         |mask| Selection::from_bools(&mask),
     ))
-}
-
-/// The rows of each clip as a batch.
-fn emit(context: &ScanContext, states: &[ClipState]) -> Result<Vec<RecordBatch>> {
-    let with_rows = states.iter().filter(|s| !s.selection.is_empty());
-    with_rows
-        .map(|state| batch(context, &state.selection, &state.columns))
-        .collect()
 }

@@ -22,6 +22,7 @@ use self::decoder::TileDecoder;
 use self::request::{FirstRound, UnitReader};
 use self::tile::TileWork;
 use super::plan::ScanPlan;
+use super::rounds::{self, RoundColumns, RoundRequests, TwoRoundUnit};
 use super::rows::{Columns, batch};
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
@@ -29,7 +30,7 @@ use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
 use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
 use crate::tile::fetch::{FetchList, Fetched};
-use crate::tile::fields::FragmentScan;
+use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::selection::Selection;
 use crate::tile::tile_memory::Scratch;
 use crate::tile::visibility::{BYTES_PER_COMPARED_CELL, Runs, hide_older_versions};
@@ -39,105 +40,17 @@ pub async fn read_unit(
     context: &Arc<ScanContext>,
     unit: Arc<SparseUnit>,
 ) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
-    let plan = &context.plan;
-    let reader = UnitReader {
-        context,
-        unit: &unit,
-    };
-    let few = reader.asks_for_few();
-    let first_columns = match context.predicate {
-        Some(_) => context.predicate_columns().to_vec(),
-        None if few => Vec::new(),
-        None => plan.spec.projection.clone(),
-    };
-    let later_columns = plan
-        .spec
-        .projection
-        .iter()
-        .copied()
-        .filter(|column| !first_columns.contains(column))
-        .collect::<Vec<_>>();
-
-    let mut list = FetchList::default();
-    let mut requests = Vec::with_capacity(unit.tiles.len() + unit.witnesses.len());
-    let mut bytes = 0_usize;
-    // The second round may not happen, but its memory must be there if it does.
-    let mut later_list = FetchList::default();
-    for tile in &unit.tiles {
-        let first_columns = match tile.proven {
-            true if !few => &plan.spec.projection,
-            _ => &first_columns,
-        };
-        let request = reader.first_round(tile, first_columns, &mut list).await?;
-        let later = reader.missing(&request, &later_columns);
-        let later = reader.ask(tile, &later, &mut later_list).await?;
-        bytes = bytes.saturating_add(reader.decoded_bytes(&request, &later)?);
-        requests.push(request);
-    }
-    for tile in &unit.witnesses {
-        let request = reader.witness(tile, &mut list).await?;
-        bytes = bytes.saturating_add(reader.decoded_bytes(&request, &[])?);
-        requests.push(request);
-    }
-    let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
-    let bytes = bytes.saturating_add(usize::try_from(fetched_bytes)?);
-    let grant = context.memory.reserve(bytes)?;
-    let fetched = context.fetch(list).await?;
-
-    let decided = Arc::clone(&unit);
-    let states = context
-        .decode(move |context, scratch| decide(context, &decided, requests, &fetched, scratch))
-        .await?;
-    if later_columns.is_empty() || states.is_empty() {
-        let batches = context
-            .decode(move |context, _| emit(context, &states))
-            .await?;
-        return Ok((batches, Some(grant)));
-    }
-    let batches = second_round(&reader, states, &later_columns).await?;
-    Ok((batches, Some(grant)))
+    let few = UnitReader::new(context, &unit).asks_for_few();
+    let columns = RoundColumns::of(context, few);
+    rounds::read(context, TileRun { unit, few, columns }).await
 }
 
-/// Reads the columns that the first round left out, for the tiles with cells left.
-async fn second_round(
-    reader: &UnitReader<'_>,
-    states: Vec<TileState>,
-    later_columns: &[usize],
-) -> Result<Vec<RecordBatch>> {
-    let mut list = FetchList::default();
-    let mut requests = Vec::with_capacity(states.len());
-    for state in &states {
-        let decoded = |column: &usize| state.columns.iter().any(|(c, _)| c == column);
-        let wanted = later_columns.iter().copied().filter(|c| !decoded(c));
-        let wanted: Vec<usize> = wanted.collect();
-        requests.push(reader.ask(&state.tile, &wanted, &mut list).await?);
-    }
-    let fetched = reader.context.fetch(list).await?;
-    reader
-        .context
-        .decode(move |context, scratch| {
-            let mut states = states;
-            for (state, requests) in states.iter_mut().zip(&requests) {
-                let mut decoder = TileDecoder::new(context, &state.tile, &fetched)?;
-                let kept = state.selection.to_bools();
-                let rows = state.selection.copier(requests.len());
-                for request in requests {
-                    let column = match request.is_stored() {
-                        true => rows.copy(&decoder.column(request, &kept, scratch)?)?,
-                        false => decoder.repeated(request.column, state.selection.count())?,
-                    };
-                    state.columns.push((request.column, column));
-                }
-            }
-            emit(context, &states)
-        })
-        .await
-}
-
-fn fragment<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a FragmentScan> {
-    plan.fragments
-        .get(tile.fragment)
-        .ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
+/// The tiles of a unit.
+struct TileRun {
+    unit: Arc<SparseUnit>,
+    /// Whether the ranges can select few of its cells.
+    few: bool,
+    columns: RoundColumns,
 }
 
 /// A tile with cells left after the first round.
@@ -149,41 +62,117 @@ struct TileState {
     columns: Columns,
 }
 
-/// Decodes the first round and decides which cells become rows.
-fn decide(
-    context: &ScanContext,
-    unit: &SparseUnit,
-    requests: Vec<FirstRound>,
-    fetched: &Fetched,
-    scratch: &mut Scratch,
-) -> Result<Vec<TileState>> {
-    let mut tiles = Vec::with_capacity(requests.len());
-    for request in requests {
-        let decoder = TileDecoder::new(context, &request.tile, fetched)?;
-        let mut work = TileWork::new(decoder, request);
-        work.locate(unit, scratch)?;
-        if !work.is_empty() {
-            tiles.push(work);
+impl TwoRoundUnit for TileRun {
+    type First = FirstRound;
+    type Part = TileState;
+    type Later = Vec<ColumnRequest>;
+
+    fn columns(&self) -> &RoundColumns {
+        &self.columns
+    }
+
+    async fn request(
+        &mut self,
+        context: &ScanContext,
+        requests: &mut RoundRequests,
+    ) -> Result<Vec<FirstRound>> {
+        let (unit, RoundColumns { first, later }) = (&self.unit, &self.columns);
+        let reader = UnitReader::new(context, unit);
+        let mut of_tiles = Vec::with_capacity(unit.tiles.len() + unit.witnesses.len());
+        for tile in &unit.tiles {
+            let columns = match tile.proven {
+                true if !self.few => &context.plan.spec.projection,
+                _ => first,
+            };
+            let request = reader
+                .first_round(tile, columns, &mut requests.first)
+                .await?;
+            let later = reader.missing(&request, later);
+            let later = reader.ask(tile, &later, &mut requests.later).await?;
+            requests.add_decoded(reader.decoded_bytes(&request, &later)?);
+            of_tiles.push(request);
         }
+        for tile in &unit.witnesses {
+            let request = reader.witness(tile, &mut requests.first).await?;
+            requests.add_decoded(reader.decoded_bytes(&request, &[])?);
+            of_tiles.push(request);
+        }
+        Ok(of_tiles)
     }
-    tiles.sort_by_key(TileWork::tile_key);
-    let hidden = hide_older(context, unit.versions, &mut tiles, scratch)?;
-    context.metrics.cells_hidden.add(hidden);
-    tiles.retain(|tile| !tile.is_witness());
-    tiles.iter_mut().for_each(TileWork::forget_coordinates);
-    let mut states = Vec::with_capacity(tiles.len());
-    for mut work in tiles {
-        work.drop_deleted(scratch)?;
-        states.extend(work.into_rows(scratch)?);
+
+    fn decide(
+        &self,
+        context: &ScanContext,
+        first: Vec<FirstRound>,
+        fetched: &Fetched,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<TileState>> {
+        let mut tiles = Vec::with_capacity(first.len());
+        for request in first {
+            let decoder = TileDecoder::new(context, &request.tile, fetched)?;
+            let mut work = TileWork::new(decoder, request);
+            work.locate(&self.unit, scratch)?;
+            if !work.is_empty() {
+                tiles.push(work);
+            }
+        }
+        tiles.sort_by_key(TileWork::tile_key);
+        let hidden = hide_older(context, self.unit.versions, &mut tiles, scratch)?;
+        context.metrics.cells_hidden.add(hidden);
+        tiles.retain(|tile| !tile.is_witness());
+        tiles.iter_mut().for_each(TileWork::forget_coordinates);
+        let mut states = Vec::with_capacity(tiles.len());
+        for mut work in tiles {
+            work.drop_deleted(scratch)?;
+            states.extend(work.into_rows(scratch)?);
+        }
+        Ok(states)
     }
-    Ok(states)
+
+    async fn request_later(
+        &self,
+        context: &ScanContext,
+        state: &TileState,
+        list: &mut FetchList,
+    ) -> Result<Vec<ColumnRequest>> {
+        let decoded = |column: &usize| state.columns.iter().any(|(c, _)| c == column);
+        let wanted = self.columns.later.iter().copied();
+        let wanted = wanted.filter(|c| !decoded(c)).collect::<Vec<_>>();
+        let reader = UnitReader::new(context, &self.unit);
+        reader.ask(&state.tile, &wanted, list).await
+    }
+
+    fn add_later(
+        &self,
+        context: &ScanContext,
+        state: &mut TileState,
+        requests: &Vec<ColumnRequest>,
+        fetched: &Fetched,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let mut decoder = TileDecoder::new(context, &state.tile, fetched)?;
+        let kept = state.selection.to_bools();
+        let rows = state.selection.copier(requests.len());
+        for request in requests {
+            let column = match request.is_stored() {
+                true => rows.copy(&decoder.column(request, &kept, scratch)?)?,
+                false => decoder.repeated(request.column, state.selection.count())?,
+            };
+            state.columns.push((request.column, column));
+        }
+        Ok(())
+    }
+
+    fn batch(context: &ScanContext, state: &TileState) -> Result<RecordBatch> {
+        let rows = Selection::all(state.selection.count());
+        batch(context, &rows, &state.columns)
+    }
 }
 
-/// The rows of each tile as a batch.
-fn emit(context: &ScanContext, states: &[TileState]) -> Result<Vec<RecordBatch>> {
-    let rows = |state: &TileState| Selection::all(state.selection.count());
-    let batches = states.iter().map(|s| batch(context, &rows(s), &s.columns));
-    batches.collect()
+fn fragment<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a FragmentScan> {
+    plan.fragments
+        .get(tile.fragment)
+        .ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
 }
 
 /// Deselects the older versions of cells in the tiles, which come in the order of the plan; counts them, except those

@@ -1,7 +1,6 @@
 //! What a unit requests from the storage.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::fragment;
 use crate::array::window::Visibility;
@@ -29,15 +28,20 @@ pub(super) struct FirstRound {
     pub witness: bool,
 }
 
+/// The requests for the tiles of a unit.
 pub(super) struct UnitReader<'a> {
-    pub context: &'a Arc<ScanContext>,
-    pub unit: &'a SparseUnit,
+    context: &'a ScanContext,
+    unit: &'a SparseUnit,
 }
 
 /// A unit selects few cells if its ranges have at most one coordinate for this many cells.
 const CELLS_PER_COORDINATE: u64 = 64;
 
-impl UnitReader<'_> {
+impl<'a> UnitReader<'a> {
+    pub fn new(context: &'a ScanContext, unit: &'a SparseUnit) -> Self {
+        Self { context, unit }
+    }
+
     /// Whether the ranges can select few cells of the unit: then its other columns are left to the second round.
     pub fn asks_for_few(&self) -> bool {
         let subarray = self.unit.clip.as_ref().unwrap_or(&self.context.subarray);
