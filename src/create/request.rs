@@ -80,12 +80,12 @@ impl Request {
             builder.check_columns(&builder.definition()?, &self.options.types())?;
             Ok(builder)
         });
-        let mut builder = builder.map_err(|e| e.with("array", storage.uri()))?;
-        if let Some(ms) = self.options.write_timestamp {
-            builder = builder.timestamp(ms);
-        }
-        let key = self.options.encryption_key.clone();
-        builder.encryption_key(key).create_in(storage).await
+        let builder = builder.map_err(|e| e.with("array", storage.uri()))?;
+        builder
+            .encryption_key(self.options.encryption_key.clone())
+            .timestamp_if_given(self.options.write_timestamp)
+            .create(storage)
+            .await
     }
 
     fn builder(&self) -> Result<ArrayBuilder> {

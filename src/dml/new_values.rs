@@ -108,16 +108,15 @@ async fn extend(target: &Target, again: &Again, context: &Arc<TaskContext>) -> R
     if enumerations.is_empty() {
         return Ok(false);
     }
-    let mut evolution = SchemaEvolution::new().clock(target.clock.clone());
-    if let Some(ms) = target.options.write_timestamp {
-        evolution = evolution.timestamp(ms);
-    }
+    let mut evolution = SchemaEvolution::new()
+        .clock(target.clock.clone())
+        .timestamp_if_given(target.options.write_timestamp);
     for brought in enumerations {
         let attribute = brought.attribute;
         evolution = evolution.extend_enumeration(attribute, brought.values()?);
     }
     evolution
-        .apply_in(&target.storage)
+        .apply(&target.storage)
         .await
         .map_err(to_datafusion_error)?;
     Ok(true)

@@ -91,11 +91,8 @@ impl AlterTable {
             ));
         }
         let evolution = evolution(alter.operations, &session).await?;
-        let evolution = match table.options().write_timestamp {
-            Some(ms) => evolution.timestamp(ms),
-            None => evolution,
-        };
-        evolution.apply_in(table.storage()).await?;
+        let evolution = evolution.timestamp_if_given(table.options().write_timestamp);
+        evolution.apply(table.storage()).await?;
         table.set_outdated();
         Ok(true)
     }

@@ -204,14 +204,11 @@ fn values(argument: &Expr) -> Result<Vec<Value>> {
 
 /// Evolves the target once it is awaited.
 fn doing(evolution: SchemaEvolution, target: Target) -> Doing {
-    let evolution = match target.options.write_timestamp {
-        Some(ms) => evolution.timestamp(ms),
-        None => evolution,
-    };
+    let evolution = evolution.timestamp_if_given(target.options.write_timestamp);
     async move {
         let table = target.table.as_ref();
         let table = table.and_then(|table| table.downcast_ref::<TileDbTable>());
-        let evolved = evolution.apply_in(&target.storage).await?;
+        let evolved = evolution.apply(&target.storage).await?;
         if let Some(table) = table {
             table.set_outdated();
         }

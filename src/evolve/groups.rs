@@ -20,7 +20,7 @@ use futures::FutureExt;
 use tiledb_engine::GroupEdit;
 use tiledb_engine::Result;
 use tiledb_engine::storage::Location;
-use tiledb_engine::write::group::create_group_in;
+use tiledb_engine::write::group::create_group;
 
 use super::functions::{check_time, target_of, usage};
 use super::once::{ChangeFunction, Doing, Done};
@@ -55,7 +55,7 @@ impl ChangeFunction for CreateGroup {
         let target = target_of(&self.0, session).await?;
         let attached = AttachedGroups::of(session);
         let doing = async move {
-            create_group_in(&target.storage).await?;
+            create_group(&target.storage).await?;
             attached.follow(target.storage.location()).await;
             Ok(Done {
                 uri: target.storage.uri().to_owned(),
@@ -153,12 +153,9 @@ impl ChangeFunction for RemoveMember {
 
 /// Changes the members of the target once it is awaited; the lists of `attached` groups follow.
 fn doing(edit: GroupEdit, target: Target, attached: AttachedGroups) -> Doing {
-    let edit = match target.options.write_timestamp {
-        Some(ms) => edit.timestamp(ms),
-        None => edit,
-    };
+    let edit = edit.timestamp_if_given(target.options.write_timestamp);
     async move {
-        let (file, changes) = edit.apply_in(&target.storage).await?;
+        let (file, changes) = edit.apply_in_words(&target.storage).await?;
         attached.follow(target.storage.location()).await;
         Ok(Done {
             uri: target.storage.uri().to_owned(),

@@ -127,12 +127,9 @@ impl ChangeFunction for DeleteMetadata {
 
 /// Changes the metadata of the target once it is awaited.
 fn doing(edit: MetadataEdit, target: Target) -> Doing {
-    let edit = match target.options.write_timestamp {
-        Some(ms) => edit.timestamp(ms),
-        None => edit,
-    };
+    let edit = edit.timestamp_if_given(target.options.write_timestamp);
     async move {
-        let file = edit.apply_in(&target.storage).await?;
+        let file = edit.apply(&target.storage).await?;
         Ok(Done {
             uri: target.storage.uri().to_owned(),
             changes: edit.changes(),

@@ -7,8 +7,10 @@ use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::{DataFrame, SessionContext};
+use tiledb_engine::Location;
 
 use crate::error::to_datafusion_error;
+use crate::stores::location::locate;
 use crate::table::provider::TileDbTable;
 
 /// Opens arrays in a session, as `read_parquet` and `register_parquet` do with files. URLs are read through the object
@@ -38,6 +40,32 @@ pub trait TileDbSessionExt {
     /// Fails if there is no array, or if the session has no object store for the URL.
     fn read_tiledb(&self, uri: &str) -> impl Future<Output = Result<DataFrame>> + Send;
 
+    /// The location of a path or URL, with the object store of the session that holds it. Builders that create or change
+    /// an array or a group take it, and so does [`TileDbTableBuilder::location`](crate::TileDbTableBuilder::location).
+    ///
+    /// Fails if the session has no object store for the URL.
+    ///
+    /// ```
+    /// use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    /// use datafusion::prelude::SessionContext;
+    /// use datafusion_tiledb::{ArrayBuilder, MetadataEdit, TileDbSessionExt};
+    /// use object_store::memory::InMemory;
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ctx = SessionContext::new();
+    /// let bucket = url::Url::parse("s3://bucket")?;
+    /// ctx.register_object_store(&bucket, std::sync::Arc::new(InMemory::new()));
+    /// let readings = ctx.tiledb_location("s3://bucket/readings")?;
+    /// let columns = Schema::new(vec![Field::new("id", DataType::Int64, false)]);
+    /// ArrayBuilder::new(&columns, ["id"])?.create(readings.clone()).await?;
+    /// MetadataEdit::new().set("title", "readings of the harbour")?.apply(readings).await?;
+    /// assert_eq!(ctx.read_tiledb("s3://bucket/readings").await?.count().await?, 0);
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+    /// ```
+    fn tiledb_location(&self, uri: &str) -> Result<Location>;
+
     /// Registers the array at a path or URL as the table `name`. Each query reads its current state.
     ///
     /// Fails if there is no array, if the session has no object store for the URL, or if the table exists already.
@@ -52,6 +80,10 @@ impl TileDbSessionExt for SessionContext {
             .await
             .map_err(to_datafusion_error)?;
         self.read_table(Arc::new(table))
+    }
+
+    fn tiledb_location(&self, uri: &str) -> Result<Location> {
+        locate(uri, &self.runtime_env()).map_err(to_datafusion_error)
     }
 
     async fn register_tiledb(&self, name: &str, uri: &str) -> Result<()> {

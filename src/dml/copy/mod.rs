@@ -140,9 +140,7 @@ impl ArrayFormat {
             builder = builder.option_in_lower_case(key, value)?;
         }
         builder = builder.encryption_key(options.encryption_key.clone());
-        if let Some(ms) = options.write_timestamp {
-            builder = builder.timestamp(ms);
-        }
+        builder = builder.timestamp_if_given(options.write_timestamp);
         if looks.is_none() || !builder.lacks_domains() {
             builder.definition()?;
         }

@@ -235,6 +235,18 @@ impl Storage {
     }
 }
 
+impl From<Location> for Storage {
+    fn from(location: Location) -> Self {
+        Self::new(location)
+    }
+}
+
+impl From<&Storage> for Storage {
+    fn from(storage: &Storage) -> Self {
+        storage.clone()
+    }
+}
+
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Storage").field(&self.uri()).finish()

@@ -4,24 +4,22 @@
 //! once, in order, as libtiledb writes it, and the last change of a key counts.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 
-use super::clock::Clock;
+use super::change_options::{ChangeOptions, change_setters};
 use super::create::{StorageType, Value, sql_name};
 use crate::array::metadata::{METADATA_FOLDER, settled};
-use crate::array::window::TimestampMs;
 use crate::arrow::{CellWriter, ColumnType, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{EncryptionKey, generic_tile};
+use crate::filter::generic_tile;
 use crate::format::datatype::Datatype;
 use crate::format::metadata::{MetadataEntry, MetadataValue, encode_metadata};
 use crate::format::schema::CellValNum;
-use crate::storage::{Location, Storage};
+use crate::storage::Storage;
 
 /// Describes changes of the metadata of an array or a group, and makes them, all at once.
 ///
@@ -46,23 +44,10 @@ use crate::storage::{Location, Storage};
 /// # }
 /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct MetadataEdit {
     entries: BTreeMap<Vec<u8>, Option<MetadataValue>>,
-    encryption_key: Option<Arc<EncryptionKey>>,
-    clock: Clock,
-    time: Option<TimestampMs>,
-}
-
-impl Default for MetadataEdit {
-    fn default() -> Self {
-        Self {
-            entries: BTreeMap::new(),
-            encryption_key: None,
-            clock: Clock::system(),
-            time: None,
-        }
-    }
+    change: ChangeOptions,
 }
 
 impl MetadataEdit {
@@ -103,26 +88,9 @@ impl MetadataEdit {
         Ok(self)
     }
 
-    /// The key of an encrypted array, with which the metadata are encrypted too.
-    #[must_use]
-    pub fn encryption_key(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
-        self.encryption_key = key;
-        self
-    }
-
-    /// Makes the changes as of this time, in milliseconds since 1970, instead of the present.
-    #[must_use]
-    pub fn timestamp(mut self, ms: u64) -> Self {
-        self.time = Some(TimestampMs(ms));
-        self
-    }
-
-    /// Takes the time of the change, and names, from this clock.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
+    change_setters! {
+        key: "The key of an encrypted array, with which the metadata are encrypted too.",
+        time: "Makes the changes as of this time, in milliseconds since 1970, instead of the present."
     }
 
     /// What changes, in words.
@@ -142,18 +110,8 @@ impl MetadataEdit {
     ///
     /// # Errors
     /// There is neither an array nor a group, the array is encrypted with another key, or the storage fails.
-    pub async fn apply(&self, location: Location) -> Result<Option<String>> {
-        let key = self.encryption_key.clone();
-        self.apply_in(&Storage::new(location).with_encryption_key(key))
-            .await
-    }
-
-    /// As [`Self::apply`], with the store, the key and the cache of `storage`.
-    ///
-    /// # Errors
-    /// As [`Self::apply`].
-    pub async fn apply_in(&self, storage: &Storage) -> Result<Option<String>> {
-        let storage = settled(storage).await?;
+    pub async fn apply(&self, location: impl Into<Storage>) -> Result<Option<String>> {
+        let storage = settled(&self.change.storage(location)).await?;
         if self.entries.is_empty() {
             return Ok(None);
         }
@@ -164,11 +122,8 @@ impl MetadataEdit {
         let entries = self.entries.iter().map(entry).collect::<Vec<_>>();
         let contents = encode_metadata(&entries)?;
         let tile = generic_tile::encode_with(&contents, storage.encryption_key())?;
-        let time = match self.time {
-            Some(time) => time,
-            None => self.clock.fresh_time().await,
-        };
-        let file = format!("{METADATA_FOLDER}/{}", self.clock.fresh_name(time, time)?);
+        let (time, clock) = (self.change.time().await, &self.change.clock);
+        let file = format!("{METADATA_FOLDER}/{}", clock.fresh_name(time, time)?);
         let put = storage.create_file(&file, Bytes::from(tile)).await;
         put.map_err(|e| e.with("array", storage.uri()))?;
         Ok(Some(file))
@@ -336,6 +291,8 @@ fn elements(datatype: Datatype, bytes: Vec<u8>) -> MetadataValue {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use arrow::array::{
         BinaryArray, BooleanArray, Date32Array, Float64Array, Int64Array, StringArray,
     };
@@ -344,9 +301,10 @@ mod tests {
 
     use super::*;
     use crate::array::metadata::load;
-    use crate::array::window::OpenWindow;
+    use crate::array::window::{OpenWindow, TimestampMs};
     use crate::error::ErrorKind;
-    use crate::write::group::create_group_in;
+    use crate::storage::Location;
+    use crate::write::group::create_group;
 
     fn column(array: impl Array + 'static) -> ArrayRef {
         Arc::new(array)
@@ -431,12 +389,12 @@ mod tests {
     async fn a_time_shows_the_keys_of_its_writes() {
         let location = Location::new(Arc::new(InMemory::new()), Path::from("g"), "memory:///g");
         let storage = Storage::new(location);
-        let error = MetadataEdit::new().apply_in(&storage).await.unwrap_err();
+        let error = MetadataEdit::new().apply(&storage).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        create_group_in(&storage).await.unwrap();
+        create_group(&storage).await.unwrap();
         let first = MetadataEdit::new().set("a", 1_i8).unwrap().set("b", true);
         let first = first.unwrap().timestamp(10);
-        first.apply_in(&storage).await.unwrap();
+        first.apply(&storage).await.unwrap();
         let second = MetadataEdit::new()
             .delete("a")
             .unwrap()
@@ -446,7 +404,7 @@ mod tests {
             second.changes(),
             ["delete \"a\"", "set \"c\" to 0 STRING_UTF8"]
         );
-        second.timestamp(20).apply_in(&storage).await.unwrap();
+        second.timestamp(20).apply(&storage).await.unwrap();
         let keys = async |end| {
             let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(end))).unwrap();
             let items = load(&storage, &window).await.unwrap();

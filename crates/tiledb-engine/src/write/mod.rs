@@ -28,6 +28,7 @@
 
 pub mod announcement;
 pub mod array_metadata;
+mod change_options;
 pub mod checks;
 pub mod clock;
 pub mod commit;

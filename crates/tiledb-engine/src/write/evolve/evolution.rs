@@ -10,15 +10,13 @@ use arrow::datatypes::{Field, Schema};
 use super::columns::Columns;
 use super::execute::{Evolved, Execution};
 use super::step::{Change, Step, apply};
-use crate::array::window::TimestampMs;
 use crate::arrow::{TypeOptions, arrow_schema};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::EncryptionKey;
 use crate::format::domain_range::DomainRange;
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::current_domain::CurrentDomain;
-use crate::storage::{Location, Storage};
-use crate::write::clock::Clock;
+use crate::storage::Storage;
+use crate::write::change_options::{ChangeOptions, change_setters};
 use crate::write::create::{ArrayBuilder, ArrayDefinition, Key, Value, check_evolved, show_cell};
 
 /// Describes how the schema of an array is to change, and changes it.
@@ -64,9 +62,7 @@ pub struct SchemaEvolution {
     dropped: Vec<Dropped>,
     extended: Vec<(String, Vec<Value>)>,
     ranges: Vec<(String, Value, Value)>,
-    encryption_key: Option<Arc<EncryptionKey>>,
-    clock: Clock,
-    time: Option<TimestampMs>,
+    change: ChangeOptions,
 }
 
 #[derive(Debug, Clone)]
@@ -83,9 +79,7 @@ impl Default for SchemaEvolution {
             dropped: Vec::new(),
             extended: Vec::new(),
             ranges: Vec::new(),
-            encryption_key: None,
-            clock: Clock::system(),
-            time: None,
+            change: ChangeOptions::default(),
         }
     }
 }
@@ -212,51 +206,24 @@ impl SchemaEvolution {
         self
     }
 
-    /// The key of an encrypted array, with which the new schema is encrypted too.
-    #[must_use]
-    pub fn encryption_key(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
-        self.encryption_key = key;
-        self
-    }
-
-    /// Changes the array as of this time, in milliseconds since 1970, instead of the present. It must be later than that of the
-    /// schema that the array has.
-    #[must_use]
-    pub fn timestamp(mut self, ms: u64) -> Self {
-        self.time = Some(TimestampMs(ms));
-        self
-    }
-
-    /// Takes the time of the change, and names, from this clock.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
+    change_setters! {
+        key: "The key of an encrypted array, with which the new schema is encrypted too.",
+        time: "Changes the array as of this time, in milliseconds since 1970, instead of the present. It must be later than that of the schema that the array has."
     }
 
     /// Changes the array.
     ///
     /// # Errors
     /// There is no array; it cannot change like this, and the error names the column, what was found and what is allowed;
-    /// another writer changes the same thing at the same time; or the storage fails.
-    pub async fn apply(&self, location: Location) -> Result<Evolved> {
-        let key = self.encryption_key.clone();
-        let storage = Storage::new(location).with_encryption_key(key);
-        self.apply_in(&storage).await
-    }
-
-    /// As [`Self::apply`], with the store, the key and the cache of `storage`.
-    ///
-    /// # Errors
-    /// As [`Self::apply`].
-    pub async fn apply_in(&self, storage: &Storage) -> Result<Evolved> {
+    /// somebody else changes the same thing at the same time; or the storage fails.
+    pub async fn apply(&self, location: impl Into<Storage>) -> Result<Evolved> {
+        let storage = self.change.storage(location);
         let execution = Execution {
             wanted: &|array| self.resolve(array),
-            clock: &self.clock,
-            chosen: self.time,
+            clock: &self.change.clock,
+            chosen: self.change.time,
         };
-        let evolved = execution.run(storage).await;
+        let evolved = execution.run(&storage).await;
         evolved.map_err(|e| e.with("array", storage.uri()))
     }
 

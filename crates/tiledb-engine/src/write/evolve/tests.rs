@@ -52,7 +52,7 @@ fn add(name: &str, data_type: DataType) -> SchemaEvolution {
 
 async fn refused(evolution: SchemaEvolution, storage: &Storage) -> Error {
     let before = storage.list("__schema").await.unwrap();
-    let error = evolution.apply_in(storage).await.unwrap_err();
+    let error = evolution.apply(storage).await.unwrap_err();
     let after = storage.list("__schema").await.unwrap();
     assert_eq!(before, after, "{error}");
     error
@@ -62,7 +62,7 @@ async fn refused(evolution: SchemaEvolution, storage: &Storage) -> Error {
 async fn each_time_has_its_schema() {
     let folder = tempfile::tempdir().unwrap();
     for storage in places(&folder) {
-        builder().create_in(&storage).await.unwrap();
+        builder().create(&storage).await.unwrap();
         let evolved = add("b", DataType::Utf8)
             .enumeration("b", ["p", "q"], true)
             .unwrap()
@@ -70,7 +70,7 @@ async fn each_time_has_its_schema() {
             .extend_enumeration("c", ["green", ""])
             .current_domain("x", -5, 5)
             .timestamp(2000)
-            .apply_in(&storage)
+            .apply(&storage)
             .await
             .unwrap();
         assert_eq!(
@@ -96,13 +96,13 @@ async fn each_time_has_its_schema() {
 
         // Dropping the column drops its enumeration; the old file stays for the old schema.
         let drop = SchemaEvolution::new().drop_column("c").timestamp(3000);
-        drop.apply_in(&storage).await.unwrap();
+        drop.apply(&storage).await.unwrap();
         let (after, _) = at(&storage, 3000).await;
         assert_eq!(after.enumerations.len(), 1);
         assert_eq!(at(&storage, 2500).await.0.enumerations.len(), 2);
         // The last attribute of a sparse array may go.
         let drop = SchemaEvolution::new().drop_column("b").timestamp(4000);
-        drop.apply_in(&storage).await.unwrap();
+        drop.apply(&storage).await.unwrap();
         assert!(names(&at(&storage, 4000).await.0).is_empty());
     }
 }
@@ -111,13 +111,13 @@ async fn each_time_has_its_schema() {
 async fn what_is_wanted_already_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for storage in places(&folder) {
-        builder().create_in(&storage).await.unwrap();
+        builder().create(&storage).await.unwrap();
         let field = Field::new("a", DataType::Int32, true);
         let nothing = SchemaEvolution::new()
             .add_column_if_missing(&field)
             .unwrap()
             .drop_column_if_there("z");
-        let evolved = nothing.apply_in(&storage).await.unwrap();
+        let evolved = nothing.apply(&storage).await.unwrap();
         assert!(evolved.changes.is_empty());
         assert_eq!(evolved.schema, at(&storage, 1000).await.1);
     }
@@ -127,10 +127,10 @@ async fn what_is_wanted_already_changes_nothing() {
 async fn what_cannot_be_is_refused_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();
     let [storage, _] = places(&folder);
-    builder().create_in(&storage).await.unwrap();
+    builder().create(&storage).await.unwrap();
     let new = SchemaEvolution::new;
     let grown = new().current_domain("x", 0, 9).timestamp(2000);
-    grown.apply_in(&storage).await.unwrap();
+    grown.apply(&storage).await.unwrap();
     for (evolution, why) in [
         (add("a", DataType::Int8), "there is a column \"a\" already"),
         (add("x", DataType::Int8), "there is a column \"x\" already"),
@@ -162,12 +162,12 @@ async fn what_cannot_be_is_refused_with_its_reason() {
     }
     let dense = Storage::new(Location::local(folder.path().join("d").to_str().unwrap()).unwrap());
     let created = builder().dense().domain("x", 0, 9).unwrap();
-    created.create_in(&dense).await.unwrap();
+    created.create(&dense).await.unwrap();
     let all = new().drop_column("a").drop_column("c");
     let error = refused(all, &dense).await;
     assert!(error.message().contains("the last one"), "{error}");
     let nothing = Storage::new(Location::local(folder.path().join("n").to_str().unwrap()).unwrap());
-    let error = add("b", DataType::Int8).apply_in(&nothing).await;
+    let error = add("b", DataType::Int8).apply(&nothing).await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -182,9 +182,9 @@ async fn codes_have_room() {
         let builder = ArrayBuilder::new(&columns, ["x"]).unwrap().timestamp(1000);
         let builder = builder.enumeration("c", 0..125_i64, false).unwrap();
         let builder = builder.option("attr.c.type", "INT8").unwrap();
-        builder.create_in(&storage).await.unwrap();
+        builder.create(&storage).await.unwrap();
         let one = SchemaEvolution::new().extend_enumeration("c", [1000]);
-        one.timestamp(2000).apply_in(&storage).await.unwrap();
+        one.timestamp(2000).apply(&storage).await.unwrap();
         let more = SchemaEvolution::new().extend_enumeration("c", [1001]);
         let error = refused(more.timestamp(3000), &storage).await;
         assert!(
@@ -200,13 +200,13 @@ async fn an_encrypted_array_stays_encrypted() {
     let key = Arc::new(EncryptionKey::from_text(b"0123456789abcdeF0123456789abcdeF").unwrap());
     for storage in places(&folder) {
         let create = builder().encryption_key(Some(Arc::clone(&key)));
-        create.create_in(&storage).await.unwrap();
+        create.create(&storage).await.unwrap();
         let evolve = add("b", DataType::Utf8).enumeration("b", ["p"], false);
         let evolve = evolve.unwrap().timestamp(2000);
         let error = refused(evolve.clone(), &storage).await;
         assert_eq!(error.kind(), ErrorKind::Encryption);
         let with_key = storage.clone().with_encryption_key(Some(Arc::clone(&key)));
-        let evolved = evolve.apply_in(&with_key).await.unwrap();
+        let evolved = evolve.apply(&with_key).await.unwrap();
         let enumerations = storage.list("__schema/__enumerations").await.unwrap();
         let files = enumerations.files.iter();
         let mut files: Vec<_> = files
@@ -226,7 +226,7 @@ async fn an_encrypted_array_stays_encrypted() {
 async fn evolutions_at_the_same_time_are_merged() {
     let folder = tempfile::tempdir().unwrap();
     for storage in places(&folder) {
-        builder().create_in(&storage).await.unwrap();
+        builder().create(&storage).await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
         for i in 0..5 {
             let storage = storage.clone();
@@ -234,7 +234,7 @@ async fn evolutions_at_the_same_time_are_merged() {
             tasks.spawn(async move {
                 let clock = Clock::manual(TimestampMs(5000), seed);
                 let evolution = add(&format!("n{i}"), DataType::Int32).clock(clock);
-                evolution.apply_in(&storage).await.map(|_| ())
+                evolution.apply(&storage).await.map(|_| ())
             });
         }
         let ended: Result<Vec<()>> = tasks.join_all().await.into_iter().collect();
@@ -249,7 +249,7 @@ async fn evolutions_at_the_same_time_are_merged() {
 async fn evolved(storage: &Storage, evolution: SchemaEvolution, time: u64) -> ArrayDefinition {
     let clock = Clock::manual(TimestampMs(time), time);
     let evolution = evolution.timestamp(time).clock(clock);
-    let name = evolution.apply_in(storage).await.unwrap().schema;
+    let name = evolution.apply(storage).await.unwrap().schema;
     let always = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX))).unwrap();
     let (schema, enumerations) = Inspection::open(storage, always)
         .await
@@ -264,7 +264,7 @@ async fn evolved(storage: &Storage, evolution: SchemaEvolution, time: u64) -> Ar
 async fn changes_are_found_between_schemas_and_joined() {
     let folder = tempfile::tempdir().unwrap();
     let [_, storage] = places(&folder);
-    builder().create_in(&storage).await.unwrap();
+    builder().create(&storage).await.unwrap();
     let (first, _) = at(&storage, 1000).await;
     let new = SchemaEvolution::new;
     let second = evolved(&storage, add("b", DataType::Int8).drop_column("a"), 2000).await;

@@ -1,7 +1,6 @@
 //! [`GroupEdit`]: members come and go.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -10,11 +9,11 @@ use crate::array::group::{GROUP_FOLDER, Listed, list_members};
 use crate::array::metadata::settled_group;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::{EncryptionKey, generic_tile};
+use crate::filter::generic_tile;
 use crate::format::group::{GroupDetails, MemberEntry};
 use crate::format::names::last_component;
 use crate::storage::{Location, Storage};
-use crate::write::clock::Clock;
+use crate::write::change_options::{ChangeOptions, change_setters};
 
 /// What ends the name of a file of changes.
 const CHANGES: &str = "_2";
@@ -41,12 +40,10 @@ const CHANGES: &str = "_2";
 /// # }
 /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct GroupEdit {
     changes: Vec<MemberChange>,
-    encryption_key: Option<Arc<EncryptionKey>>,
-    clock: Clock,
-    time: Option<TimestampMs>,
+    change: ChangeOptions,
 }
 
 #[derive(Debug, Clone)]
@@ -68,17 +65,6 @@ enum Place {
     At(Location),
     /// A path from the group's folder.
     Path(String),
-}
-
-impl Default for GroupEdit {
-    fn default() -> Self {
-        Self {
-            changes: Vec::new(),
-            encryption_key: None,
-            clock: Clock::system(),
-            time: None,
-        }
-    }
 }
 
 impl GroupEdit {
@@ -136,46 +122,34 @@ impl GroupEdit {
         self
     }
 
-    /// A key with which the list of members is encrypted, as few groups are.
-    #[must_use]
-    pub fn encryption_key(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
-        self.encryption_key = key;
-        self
-    }
-
-    /// Makes the changes as of this time, in milliseconds since 1970, instead of the present.
-    #[must_use]
-    pub fn timestamp(mut self, ms: u64) -> Self {
-        self.time = Some(TimestampMs(ms));
-        self
-    }
-
-    /// Takes the time of the change, and names, from this clock.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
+    change_setters! {
+        key: "A key with which the list of members is encrypted, as few groups are.",
+        time: "Makes the changes as of this time, in milliseconds since 1970, instead of the present."
     }
 
     /// Makes the changes: the name of the file that holds them, `None` if there are none.
     ///
     /// # Errors
     /// There is no group; a member is not there, or the group has one of its name; or the storage fails.
-    pub async fn apply(&self, group: Location) -> Result<Option<String>> {
-        let key = self.encryption_key.clone();
-        let storage = Storage::new(group).with_encryption_key(key);
-        let (file, _) = self.apply_in(&storage).await?;
+    pub async fn apply(&self, group: impl Into<Storage>) -> Result<Option<String>> {
+        let (file, _) = self.apply_in_words(group).await?;
         Ok(file)
     }
 
-    /// As [`Self::apply`], and what was changed.
-    pub async fn apply_in(&self, storage: &Storage) -> Result<(Option<String>, Vec<String>)> {
-        let applied = self.change(storage).await;
+    /// As [`Self::apply`], and what was changed, in words.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub async fn apply_in_words(
+        &self,
+        group: impl Into<Storage>,
+    ) -> Result<(Option<String>, Vec<String>)> {
+        let storage = self.change.storage(group);
+        let applied = self.change_members(&storage).await;
         applied.map_err(|e| e.with("group", storage.uri()))
     }
 
-    async fn change(&self, storage: &Storage) -> Result<(Option<String>, Vec<String>)> {
+    async fn change_members(&self, storage: &Storage) -> Result<(Option<String>, Vec<String>)> {
         let storage = &settled_group(storage).await?;
         let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX)))?;
         let listed = list_members(storage, &window).await?;
@@ -221,11 +195,8 @@ impl GroupEdit {
         members: BTreeMap<String, MemberEntry>,
         entries: Vec<MemberEntry>,
     ) -> Result<String> {
-        let time = match self.time {
-            Some(time) => time,
-            None => self.clock.fresh_time().await,
-        };
-        let name = self.clock.fresh_name(time, time)?;
+        let time = self.change.time().await;
+        let name = self.change.clock.fresh_name(time, time)?;
         let (details, name) = match listed.complete {
             false => (changes_of(entries), format!("{name}{CHANGES}")),
             true => {

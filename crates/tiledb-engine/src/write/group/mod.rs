@@ -20,7 +20,7 @@ use crate::array::group::{GROUP_FILE, GROUP_FOLDER};
 use crate::array::metadata::METADATA_FOLDER;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
-use crate::storage::{Location, Storage};
+use crate::storage::Storage;
 
 /// The folders of a group, as libtiledb creates them on a local disk.
 const FOLDERS: [&str; 3] = ["", GROUP_FOLDER, METADATA_FOLDER];
@@ -48,16 +48,9 @@ const MOST_PARENTS: usize = 64;
 ///
 /// # Errors
 /// There is a group or an array already, the folder lies inside an array, or the storage fails.
-pub async fn create_group(location: Location) -> Result<()> {
-    create_group_in(&Storage::new(location)).await
-}
-
-/// As [`create_group`], with the store of `storage`.
-///
-/// # Errors
-/// As [`create_group`].
-pub async fn create_group_in(storage: &Storage) -> Result<()> {
-    let created = create(storage).await;
+pub async fn create_group(location: impl Into<Storage>) -> Result<()> {
+    let storage = location.into();
+    let created = create(&storage).await;
     created.map_err(|e| e.with("group", storage.uri()))
 }
 

@@ -5,7 +5,7 @@ use object_store::path::Path;
 
 use bytes::Bytes;
 
-use super::{GroupEdit, create_group_in};
+use super::{GroupEdit, create_group};
 use crate::array::group::{GROUP_FOLDER, Group};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::ErrorKind;
@@ -18,7 +18,7 @@ async fn group_of_three() -> Storage {
     let storage = Storage::new(location.clone());
     for below in ["", "a", "b", "c/a"] {
         let group = storage.at(location.resolve(below));
-        create_group_in(&group).await.unwrap();
+        create_group(&group).await.unwrap();
     }
     storage
 }
@@ -41,7 +41,7 @@ async fn members_come_and_go() {
         .add_absolute(group.join("b"), Some("second"))
         .add_path("c/a", None)
         .timestamp(10);
-    let (_, words) = edit.apply_in(&storage).await.unwrap();
+    let (_, words) = edit.apply_in_words(&storage).await.unwrap();
     let expected = [
         "add group \"first\"",
         "add group \"second\"",
@@ -49,11 +49,11 @@ async fn members_come_and_go() {
     ];
     assert_eq!(words, expected);
     let edit = GroupEdit::new().remove("first").remove("a").timestamp(20);
-    edit.apply_in(&storage).await.unwrap();
+    edit.apply(&storage).await.unwrap();
     let edit = GroupEdit::new()
         .remove("second")
         .add_path("b", Some("second"));
-    edit.timestamp(30).apply_in(&storage).await.unwrap();
+    edit.timestamp(30).apply(&storage).await.unwrap();
     assert!(at(&storage, 9).await.is_empty());
     assert_eq!(
         at(&storage, 10).await,
@@ -76,9 +76,9 @@ async fn what_cannot_be_is_refused() {
         .add_path("a", Some("n"))
         .add_path("c/a", None)
         .add_path("a", None);
-    named.apply_in(&storage).await.unwrap();
+    named.apply(&storage).await.unwrap();
     let other = Location::new(Arc::new(InMemory::new()), Path::from("x"), "other:///x");
-    create_group_in(&Storage::new(other.clone())).await.unwrap();
+    create_group(&Storage::new(other.clone())).await.unwrap();
     let outside = new().add_member(Ok(other), Some("o"), Some(true));
     for (edit, why) in [
         (
@@ -94,12 +94,12 @@ async fn what_cannot_be_is_refused() {
         (outside, "cannot be relative"),
     ] {
         let before = storage.list(GROUP_FOLDER).await.unwrap();
-        let error = edit.apply_in(&storage).await.unwrap_err();
+        let error = edit.apply(&storage).await.unwrap_err();
         assert!(error.message().contains(why), "{why}: {error}");
         assert_eq!(storage.list(GROUP_FOLDER).await.unwrap(), before);
     }
     let nowhere = storage.at(group.join("nothing"));
-    let error = new().remove("z").apply_in(&nowhere).await.unwrap_err();
+    let error = new().remove("z").apply(&nowhere).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
@@ -123,21 +123,21 @@ async fn a_group_of_version_1_gets_a_complete_list() {
     let file = "__group/__1_1_0123456789abcdef0123456789abcdef";
     storage.create_file(file, Bytes::from(tile)).await.unwrap();
     let edit = GroupEdit::new().add_path("b", Some("second"));
-    let (file, _) = edit.apply_in(&storage).await.unwrap();
+    let file = edit.apply(&storage).await.unwrap();
     let bytes = storage.read(&file.unwrap()).await.unwrap();
     let tile = generic_tile::decode(&bytes, "group", None).unwrap();
     let details = GroupDetails::decode(&tile.data).unwrap();
     assert!(details.complete && details.members.iter().all(|m| m.version == 1));
     assert_eq!(at(&storage, u64::MAX).await.len(), 2);
     let edit = GroupEdit::new().remove("first");
-    edit.apply_in(&storage).await.unwrap();
+    edit.apply(&storage).await.unwrap();
     assert_eq!(at(&storage, u64::MAX).await, ["second group memory:///g/b"]);
 }
 
 #[tokio::test]
 async fn a_group_has_a_folder_of_its_own() {
     let storage = group_of_three().await;
-    let error = create_group_in(&storage).await.unwrap_err();
+    let error = create_group(&storage).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     let array = storage.location().join("array");
     let schema = "__schema/__1_1_0123456789abcdef0123456789abcdef";
@@ -147,7 +147,7 @@ async fn a_group_has_a_folder_of_its_own() {
         .await
         .unwrap();
     for inside in ["", "b", "b/c"] {
-        let error = create_group_in(&storage.at(array.resolve(inside))).await;
+        let error = create_group(&storage.at(array.resolve(inside))).await;
         assert_eq!(error.unwrap_err().kind(), ErrorKind::IsAnArray, "{inside}");
     }
 }

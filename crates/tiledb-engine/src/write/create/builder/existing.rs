@@ -13,7 +13,7 @@ use crate::arrow::{ColumnType, TypeOptions, column_names};
 use crate::error::{Error, Result};
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::{Attribute, Dimension};
-use crate::write::clock::Clock;
+use crate::write::change_options::ChangeOptions;
 use crate::write::create::definition::ArrayDefinition;
 use crate::write::create::literal::Value;
 use crate::write::create::types::StorageType;
@@ -83,9 +83,7 @@ impl ArrayBuilder {
                         .collect()
                 }),
             },
-            encryption_key: None,
-            clock: Clock::system(),
-            time: None,
+            change: ChangeOptions::default(),
         })
     }
 

@@ -24,14 +24,12 @@ use super::definition::ArrayDefinition;
 use super::execute;
 use super::literal::Value;
 use super::types::{same_kind, sql_name};
-use crate::array::window::TimestampMs;
 use crate::arrow::{TypeOptions, arrow_schema};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::EncryptionKey;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::ArrayType;
-use crate::storage::{Location, Storage};
-use crate::write::clock::Clock;
+use crate::storage::Storage;
+use crate::write::change_options::{ChangeOptions, change_setters};
 
 /// Describes an array and creates it.
 ///
@@ -69,9 +67,7 @@ pub struct ArrayBuilder {
     array: ArraySettings,
     dimensions: Vec<BuilderColumn<DimensionSettings>>,
     attributes: Vec<BuilderColumn<AttributeSettings>>,
-    encryption_key: Option<Arc<EncryptionKey>>,
-    clock: Clock,
-    time: Option<TimestampMs>,
+    change: ChangeOptions,
 }
 
 /// A column and what was chosen for it.
@@ -137,9 +133,7 @@ impl ArrayBuilder {
                 .into_iter()
                 .map(|field| BuilderColumn::of(field))
                 .collect(),
-            encryption_key: None,
-            clock: Clock::system(),
-            time: None,
+            change: ChangeOptions::default(),
         })
     }
 
@@ -248,26 +242,9 @@ impl ArrayBuilder {
         Ok(self)
     }
 
-    /// Encrypts all that is stored.
-    #[must_use]
-    pub fn encryption_key(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
-        self.encryption_key = key;
-        self
-    }
-
-    /// Creates the array as of this time, in milliseconds since 1970, instead of the present.
-    #[must_use]
-    pub fn timestamp(mut self, ms: u64) -> Self {
-        self.time = Some(TimestampMs(ms));
-        self
-    }
-
-    /// Takes the time of the creation, and names, from this clock.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
+    change_setters! {
+        key: "Encrypts all that is stored.",
+        time: "Creates the array as of this time, in milliseconds since 1970, instead of the present."
     }
 
     /// The array that would be created.
@@ -311,33 +288,21 @@ impl ArrayBuilder {
     ///
     /// # Errors
     /// As [`Self::definition`]; there is an array already; or the storage fails.
-    pub async fn create(&self, location: Location) -> Result<()> {
-        self.create_in(&Storage::new(location)).await
-    }
-
-    /// As [`Self::create`], with the store of `storage`.
-    ///
-    /// # Errors
-    /// As [`Self::create`].
-    pub async fn create_in(&self, storage: &Storage) -> Result<()> {
-        self.stage_in(storage).await?.publish().await
+    pub async fn create(&self, location: impl Into<Storage>) -> Result<()> {
+        let storage = location.into();
+        self.stage_in(&storage).await?.publish().await
     }
 
     /// Makes the array ready, so that it can be written to before it is visible.
     pub async fn stage_in(&self, storage: &Storage) -> Result<execute::StagedArray> {
         let definition = self.definition()?;
-        let time = match self.time {
-            Some(time) => time,
-            None => self.clock.fresh_time().await,
-        };
-        let key = self.encryption_key.as_ref();
         let creation = execute::Creation {
             definition: &definition,
             storage,
-            clock: &self.clock,
-            time,
+            clock: &self.change.clock,
+            time: self.change.time().await,
         };
-        creation.stage(key).await
+        creation.stage(self.change.encryption_key.as_ref()).await
     }
 
     /// Adds a column that is an attribute.
@@ -369,9 +334,7 @@ impl ArrayBuilder {
             array: ArraySettings::default(),
             dimensions: Vec::new(),
             attributes: Vec::new(),
-            encryption_key: None,
-            clock: Clock::system(),
-            time: None,
+            change: ChangeOptions::default(),
         }
     }
 
