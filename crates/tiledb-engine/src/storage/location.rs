@@ -176,6 +176,11 @@ impl Location {
         below(&self.root, relative)
     }
 
+    /// Whether the folder is on a disk of this machine, and is read without a store.
+    pub(super) fn is_on_disk(&self) -> bool {
+        self.local.is_some()
+    }
+
     /// The file or folder `relative` below this folder, if it lies in the file system of this machine.
     pub(super) fn local_path(&self, relative: &str) -> Option<PathBuf> {
         let LocalFolder { files, path } = self.local.as_ref()?;

@@ -1,6 +1,22 @@
 //! A [`Storage`] reads the files of one array: its location, and the key, cache and counters to read with.
 
+/// Calls a method of [`access::FileAccess`] for the place where the files of a storage are.
+macro_rules! of_files {
+    ($storage:expr, $files:ident => $call:expr) => {{
+        use crate::storage::store::Files;
+        use crate::storage::store::access::FileAccess as _;
+
+        match $storage.files() {
+            Files::Disk($files) => $call,
+            Files::Objects($files) => $call,
+        }
+    }};
+}
+
+mod access;
+mod disk;
 mod list;
+mod objects;
 mod read;
 mod requests;
 mod upload;
@@ -15,6 +31,8 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 
+use self::disk::DiskFiles;
+use self::objects::ObjectFiles;
 use super::cache::{CacheKey, MetadataCache};
 use super::listing::FileInfo;
 use super::location::Location;
@@ -37,6 +55,12 @@ pub struct Storage {
     encryption: Encryption,
     /// Grants the memory of large metadata; without it, they take what they need.
     memory: Option<Arc<dyn MemoryBudget>>,
+}
+
+/// The place where the files of an array are. Only [`Storage::files`] looks at which one it is.
+enum Files<'a> {
+    Disk(DiskFiles<'a>),
+    Objects(ObjectFiles<'a>),
 }
 
 /// The key that the array's files are read with.
@@ -225,9 +249,12 @@ impl Storage {
         self.encryption_key().map(|key| key.fingerprint())
     }
 
-    /// The file or folder on the disk of this machine, if it is there.
-    pub(super) fn local_path(&self, file: &str) -> Option<std::path::PathBuf> {
-        self.location.local_path(file)
+    /// The files of the array, where they are.
+    fn files(&self) -> Files<'_> {
+        match self.location.is_on_disk() {
+            true => Files::Disk(DiskFiles { storage: self }),
+            false => Files::Objects(ObjectFiles { storage: self }),
+        }
     }
 
     fn store(&self) -> &Arc<dyn ObjectStore> {

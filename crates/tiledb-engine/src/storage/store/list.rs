@@ -1,7 +1,6 @@
 //! Listing of folders and lookup of files; listings of unchanged local folders are reused.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures::future::try_join_all;
 use object_store::ObjectStoreExt;
@@ -10,9 +9,7 @@ use super::Storage;
 use crate::error::{Error, Result};
 use crate::storage::cache::CacheKey;
 use crate::storage::failures;
-use crate::storage::listing::{
-    FileInfo, FolderStamp, Keep, KeptListing, Listed, Listing, LocalListing, Stamped,
-};
+use crate::storage::listing::{FileInfo, Keep, KeptListing, Listed, Listing, Stamped};
 use crate::storage::request_log::RequestKind;
 
 impl Storage {
@@ -22,7 +19,8 @@ impl Storage {
     /// # Errors
     /// The store fails.
     pub async fn list(&self, folder: &str) -> Result<Arc<Listing>> {
-        Ok(self.list_once(folder, None).await?.listing)
+        let listed = of_files!(self, files => files.list(folder, None).await)?;
+        Ok(listed.listing)
     }
 
     /// As [`list`](Self::list), for several folders at once. An earlier listing of a local folder is reused if the
@@ -34,12 +32,8 @@ impl Storage {
         &self,
         folders: [(&str, Keep); N],
     ) -> Result<[Listed; N]> {
-        let paths = folders.map(|(folder, _)| self.location.local_path(folder));
-        let paths: Option<Vec<_>> = paths.into_iter().collect();
-        let stamps = match paths {
-            Some(paths) => FolderStamp::of_all(paths).await,
-            None => Vec::new(),
-        };
+        let names = folders.map(|(folder, _)| folder);
+        let stamps = of_files!(self, files => files.stamps(names).await);
         let mut stamps = stamps.into_iter();
         let listings = folders.map(|(folder, keep)| {
             let stamp = stamps.next().unwrap_or(Stamped::Unknown);
@@ -63,7 +57,7 @@ impl Storage {
             }
         };
         let Some(listing) = known else {
-            return self.list_once(folder, Some(keep)).await;
+            return of_files!(self, files => files.list(folder, Some(keep)).await);
         };
         self.start(RequestKind::List, folder, None, None).finish(0);
         Ok(Listed {
@@ -72,37 +66,10 @@ impl Storage {
         })
     }
 
-    /// Lists a folder, and keeps the listing if it may be reused.
-    async fn list_once(&self, folder: &str, keep: Option<Keep>) -> Result<Listed> {
-        let ticket = self.start(RequestKind::List, folder, None, None);
-        if let Some(path) = self.location.local_path(folder) {
-            let local = LocalListing::of(path).await;
-            let local = local.map_err(|error| self.list_failed(folder, error))?;
-            ticket.finish(0);
-            if let Some(kept) = keep.and_then(|keep| local.kept(keep)) {
-                let bytes = kept.listing.memory_bytes();
-                self.cache.insert(self.listing_key(folder), kept, bytes);
-            }
-            return Ok(local.listed);
-        }
-        let path = self.location.path_of(folder);
-        let began = Instant::now();
-        let listed = self.store().list_with_delimiter(Some(&path)).await;
-        let took = began.elapsed();
-        let (listing, entries) = match listed {
-            Ok(listed) => {
-                let entries = listed.objects.len() + listed.common_prefixes.len();
-                (Listing::new(listed, &path), entries)
-            }
-            Err(error) if failures::is_missing(&error) => (Listing::default(), 0),
-            Err(error) => return Err(self.failed("list", folder, error)),
-        };
-        ticket.finish(0);
-        Ok(Listed {
-            listing: Arc::new(listing),
-            // A store of files reads the entries of a folder one by one.
-            at_once: !self.location.is_files() && Listing::is_one_page(entries, took),
-        })
+    /// Keeps the listing of a folder.
+    pub(super) fn keep_listing(&self, folder: &str, kept: KeptListing) {
+        let bytes = kept.listing.memory_bytes();
+        self.cache.insert(self.listing_key(folder), kept, bytes);
     }
 
     /// The cache key of the listing of a folder.
@@ -112,8 +79,8 @@ impl Storage {
 
     /// When something was last added to a local folder or removed from it, in milliseconds since 1970, if the system tells.
     pub async fn folder_changed_ms(&self, folder: &str) -> Option<u64> {
-        let path = self.location.local_path(folder)?;
-        match FolderStamp::of_all(vec![path]).await.pop()? {
+        let stamps = of_files!(self, files => files.stamps([folder]).await);
+        match stamps.into_iter().next()? {
             Stamped::Known(stamp) => stamp.changed_ms(),
             Stamped::Missing | Stamped::Unknown => None,
         }

@@ -47,6 +47,16 @@ impl Storage {
     }
 }
 
+impl Storage {
+    pub(super) fn start_ranges(&self, file: &str, requests: &[Range<u64>]) -> Vec<Ticket<'_>> {
+        let start = |r: &Range<u64>| {
+            let len = Some(r.end - r.start);
+            self.start(RequestKind::Range, file, Some(r.start), len)
+        };
+        requests.iter().map(start).collect()
+    }
+}
+
 /// A running request.
 pub(super) struct Ticket<'a> {
     counters: &'a IoCounters,

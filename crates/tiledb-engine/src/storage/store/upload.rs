@@ -6,6 +6,7 @@
 //! Parts of an upload that is never completed cost money until it is aborted, so dropping one aborts it.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::{io, mem};
 
 use bytes::{Bytes, BytesMut};
@@ -41,13 +42,17 @@ pub struct Upload {
 
 /// Where the bytes go.
 #[derive(Debug)]
-enum UploadTarget {
-    /// Nowhere yet.
-    Unopened,
-    /// A local file; `None` while a thread appends to it.
+pub(super) enum UploadTarget {
+    /// A new file on a disk of this machine.
+    Disk(PathBuf),
+    /// An open file; `None` while a thread appends to it.
     File(Option<File>),
+    /// An object, which is created in one request if it is small.
+    Object,
     /// Parts of an object.
     Parts(Box<dyn MultipartUpload>),
+    /// Nowhere any longer.
+    Done,
 }
 
 /// A file that has all its bytes; a local one may still have to be synced.
@@ -58,15 +63,23 @@ pub struct Uploaded {
     open: Option<File>,
 }
 
+impl Uploaded {
+    /// The open file, if it still has to be synced.
+    pub(super) fn into_open(self) -> Option<File> {
+        self.open
+    }
+}
+
 impl Upload {
     pub(super) fn new(storage: Storage, file: String) -> Self {
+        let target = of_files!(storage, files => files.upload_target(&file));
         Self {
             storage,
             file,
             written: 0,
             pieces: Vec::new(),
             waiting_bytes: 0,
-            target: UploadTarget::Unopened,
+            target,
             unsynced: 0,
             syncing: None,
         }
@@ -90,11 +103,19 @@ impl Upload {
         self.written += bytes.len() as u64;
         self.waiting_bytes += bytes.len();
         self.pieces.push(bytes);
-        match self.storage.local_path(&self.file) {
-            Some(_) if self.waiting_bytes >= FILE_PIECE_BYTES => self.write_pieces().await,
-            None if self.waiting_bytes >= PART_BYTES => self.put_parts().await,
-            _ => Ok(()),
+        match &self.target {
+            UploadTarget::Disk(_) | UploadTarget::File(_) => {
+                if self.waiting_bytes >= FILE_PIECE_BYTES {
+                    self.write_pieces().await?;
+                }
+            }
+            UploadTarget::Object | UploadTarget::Parts(_) | UploadTarget::Done => {
+                if self.waiting_bytes >= PART_BYTES {
+                    self.put_parts().await?;
+                }
+            }
         }
+        Ok(())
     }
 
     /// Writes what is left.
@@ -103,10 +124,10 @@ impl Upload {
     /// The store fails.
     pub async fn finish(mut self) -> Result<Uploaded> {
         let bytes = self.written;
-        if self.storage.local_path(&self.file).is_some() {
+        if let UploadTarget::Disk(_) | UploadTarget::File(_) = self.target {
             self.write_pieces().await?;
             self.end_sync().await?;
-            let UploadTarget::File(open) = mem::replace(&mut self.target, UploadTarget::Unopened)
+            let UploadTarget::File(open) = mem::replace(&mut self.target, UploadTarget::Done)
             else {
                 return Err(Error::internal("a written file is not open"));
             };
@@ -136,9 +157,7 @@ impl Upload {
     /// # Errors
     /// The store fails.
     pub async fn abort(mut self) -> Result<()> {
-        if let UploadTarget::Parts(mut parts) =
-            mem::replace(&mut self.target, UploadTarget::Unopened)
-        {
+        if let UploadTarget::Parts(mut parts) = mem::replace(&mut self.target, UploadTarget::Done) {
             let aborted = parts.abort().await;
             aborted.map_err(|error| self.storage.failed("abort", &self.file, error))?;
         }
@@ -146,13 +165,15 @@ impl Upload {
     }
 
     async fn write_pieces(&mut self) -> Result<()> {
-        let path = self.storage.local_path(&self.file);
-        let path = path.ok_or_else(|| Error::internal("a local file lost its path"))?;
         let (storage, name) = (self.storage.clone(), self.file.clone());
         let failed = |error| storage.write_failed(&name, error);
         let file = match &mut self.target {
+            UploadTarget::Disk(path) => {
+                let begun = file_write::begin(mem::take(path)).await;
+                Some(begun.map_err(failed)?)
+            }
             UploadTarget::File(file) => file.take(),
-            _ => Some(file_write::begin(path).await.map_err(failed)?),
+            UploadTarget::Object | UploadTarget::Parts(_) | UploadTarget::Done => None,
         };
         let file = file.ok_or_else(|| Error::internal("a file is written to after a failure"))?;
         let ticket = storage.start(
@@ -230,7 +251,7 @@ impl Upload {
         {
             return Err(self.storage.failed("write", &self.file, error));
         }
-        self.target = UploadTarget::Unopened;
+        self.target = UploadTarget::Done;
         Ok(())
     }
 
@@ -270,7 +291,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let UploadTarget::Parts(mut parts) = mem::replace(&mut self.target, UploadTarget::Unopened)
+        let UploadTarget::Parts(mut parts) = mem::replace(&mut self.target, UploadTarget::Done)
         else {
             return;
         };
@@ -293,11 +314,6 @@ impl Storage {
     /// # Errors
     /// The file system fails.
     pub async fn sync(&self, files: Vec<Uploaded>, folder: &str) -> Result<()> {
-        let Some(path) = self.local_path(folder) else {
-            return Ok(());
-        };
-        let files = files.into_iter().filter_map(|file| file.open).collect();
-        let synced = file_write::sync(files, vec![path]).await;
-        synced.map_err(|error| self.write_failed(folder, error))
+        of_files!(self, place => place.sync(files, folder).await)
     }
 }

@@ -5,14 +5,11 @@
 //! compared to be sure. [`Storage::replace_file`] changes the bytes but not the meaning.
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
-use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
+use object_store::{PutMode, PutOptions, PutPayload};
 
 use super::{Storage, Upload};
 use crate::error::{Error, Result};
-use crate::storage::failures;
-use crate::storage::file_write::{self, Created};
-use crate::storage::request_log::RequestKind;
+use crate::storage::file_write::Created;
 
 /// The end of the name of a local file that waits for its own, in the folder of the array.
 pub const STAGED_SUFFIX: &str = ".staged";
@@ -24,20 +21,7 @@ impl Storage {
     /// # Errors
     /// A file of this name with other bytes exists, or the store fails.
     pub async fn create_file(&self, file: &str, bytes: Bytes) -> Result<()> {
-        let ticket = self.start(RequestKind::Put, file, None, Some(bytes.len() as u64));
-        let created = match self.location.local_path(file) {
-            Some(path) => {
-                let staging = staging_name(file);
-                let staging = self
-                    .location
-                    .local_path(&staging)
-                    .ok_or_else(|| self.no_path(file))?;
-                let created = file_write::create(path, staging, bytes.clone()).await;
-                created.map_err(|error| self.write_failed(file, error))?
-            }
-            None => self.put(file, bytes.clone()).await?,
-        };
-        ticket.finish(bytes.len() as u64);
+        let created = of_files!(self, files => files.create(file, bytes.clone()).await)?;
         if created == Created::Exists && self.read(file).await? != bytes {
             let uri = self.location.uri_of(file);
             return Err(Error::already_exists(format!(
@@ -53,63 +37,7 @@ impl Storage {
     /// # Errors
     /// The store fails.
     pub async fn replace_file(&self, file: &str, old: Bytes, new: Bytes) -> Result<bool> {
-        let Some(path) = self.location.local_path(file) else {
-            return self.replace_object(file, &old, new).await;
-        };
-        let ticket = self.start(RequestKind::Put, file, None, Some(new.len() as u64));
-        let staging = self
-            .location
-            .local_path(&staging_name(file))
-            .ok_or_else(|| self.no_path(file))?;
-        let bytes = new.len() as u64;
-        let replaced = file_write::replace(path, staging, old, new).await;
-        let replaced = replaced.map_err(|error| self.write_failed(file, error))?;
-        ticket.finish(bytes);
-        Ok(replaced)
-    }
-
-    async fn replace_object(&self, file: &str, old: &Bytes, new: Bytes) -> Result<bool> {
-        let path = self.location.path_of(file);
-        let ticket = self.start(RequestKind::Head, file, None, None);
-        let found = match self.store().head(&path).await {
-            Ok(found) => found,
-            Err(error) if failures::is_missing(&error) => return Ok(false),
-            Err(error) => return Err(self.failed("look up", file, error)),
-        };
-        ticket.finish(0);
-        if self.read(file).await? != *old {
-            return Ok(false);
-        }
-        let ticket = self.start(RequestKind::Put, file, None, Some(new.len() as u64));
-        let put = |mode| {
-            let options = PutOptions {
-                mode,
-                ..PutOptions::default()
-            };
-            let payload = PutPayload::from_bytes(new.clone());
-            self.store().put_opts(&path, payload, options)
-        };
-        let unchanged = PutMode::Update(UpdateVersion {
-            e_tag: found.e_tag,
-            version: found.version,
-        });
-        let answer = match put(unchanged).await {
-            // Some stores can't compare. If someone removes the file in between, it reappears.
-            Err(
-                object_store::Error::NotImplemented { .. }
-                | object_store::Error::NotSupported { .. },
-            ) => put(PutMode::Overwrite).await,
-            answer => answer,
-        };
-        match answer {
-            Ok(_) => {
-                ticket.finish(new.len() as u64);
-                Ok(true)
-            }
-            Err(object_store::Error::Precondition { .. }) => Ok(false),
-            Err(error) if failures::is_missing(&error) => Ok(false),
-            Err(error) => Err(self.failed("write", file, error)),
-        }
+        of_files!(self, files => files.replace(file, old, new).await)
     }
 
     /// Begins a file that grows; readers may see parts of it until it is finished.
@@ -122,14 +50,7 @@ impl Storage {
     /// # Errors
     /// The file system fails.
     pub async fn create_folders(&self, folders: &[&str]) -> Result<()> {
-        let paths = folders
-            .iter()
-            .map(|folder| self.location.local_path(folder));
-        let Some(paths) = paths.collect::<Option<Vec<_>>>() else {
-            return Ok(());
-        };
-        let created = file_write::create_folders(paths).await;
-        created.map_err(|error| self.write_failed("", error))
+        of_files!(self, files => files.create_folders(folders).await)
     }
 
     /// Removes a file; one that does not exist is removed already.
@@ -137,19 +58,7 @@ impl Storage {
     /// # Errors
     /// The store fails.
     pub async fn remove_file(&self, file: &str) -> Result<()> {
-        let ticket = self.start(RequestKind::Delete, file, None, None);
-        match self.location.local_path(file) {
-            Some(path) => {
-                let removed = file_write::remove_file(path).await;
-                removed.map_err(|error| self.write_failed(file, error))?;
-            }
-            None => match self.store().delete(&self.location.path_of(file)).await {
-                Err(error) if failures::is_missing(&error) => {}
-                removed => removed.map_err(|error| self.failed("remove", file, error))?,
-            },
-        }
-        ticket.finish(0);
-        Ok(())
+        of_files!(self, files => files.remove_file(file).await)
     }
 
     /// Removes a folder and all that is in it; one that does not exist is removed already.
@@ -162,26 +71,7 @@ impl Storage {
                 "an array is not removed by its own storage",
             ));
         }
-        let ticket = self.start(RequestKind::Delete, folder, None, None);
-        let failed = |error| self.failed("remove", folder, error);
-        match self.location.local_path(folder) {
-            Some(path) => {
-                let removed = file_write::remove_folder(path).await;
-                removed.map_err(|error| self.write_failed(folder, error))?;
-            }
-            None => {
-                let path = self.location.path_of(folder);
-                let listed = self.store().list(Some(&path)).map_ok(|meta| meta.location);
-                let removed = self.store().delete_stream(listed.boxed());
-                let mut removed = removed.filter(|removed| {
-                    let gone = removed.as_ref().is_err_and(failures::is_missing);
-                    futures::future::ready(!gone)
-                });
-                while removed.try_next().await.map_err(failed)?.is_some() {}
-            }
-        }
-        ticket.finish(0);
-        Ok(())
+        of_files!(self, files => files.remove_folder(folder).await)
     }
 
     /// Creates an object in one request.
@@ -209,17 +99,10 @@ impl Storage {
             Err(error) => Err(self.failed("write", file, error)),
         }
     }
-
-    fn no_path(&self, file: &str) -> Error {
-        Error::invalid(format!(
-            "{} is not a usable path",
-            self.location.uri_of(file)
-        ))
-    }
 }
 
 /// The name under which a file waits for its own, in the folder of the array, where every reader ignores it. It holds the
 /// whole path of the file, because files of different folders may have the same name.
-fn staging_name(file: &str) -> String {
+pub(super) fn staging_name(file: &str) -> String {
     format!("{}{STAGED_SUFFIX}", file.replace('/', "."))
 }

@@ -1,0 +1,303 @@
+//! The files of an array in an object store, which may also be a store of files that a program registered.
+//!
+//! Every read uses the store's full `get`, because its answer has the size of the object before any buffer is allocated: a
+//! range beyond the end is detected without allocating for it. A store of files returns the open file, and all ranges of a
+//! call are then read together ([`file_read`]).
+//!
+//! The subtle thing: stores truncate a range that ends beyond the object instead of rejecting it, so the size of every answer
+//! is compared with the request.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures::future::{join_all, try_join_all};
+use futures::{StreamExt, TryStreamExt};
+use object_store::{
+    GetOptions, GetRange, GetResult, GetResultPayload, ObjectStoreExt, PutMode, PutOptions,
+    PutPayload, UpdateVersion,
+};
+
+use super::Storage;
+use super::access::FileAccess;
+use super::read::Suffix;
+use super::requests::finish_ranges;
+use super::upload::{UploadTarget, Uploaded};
+use crate::error::Result;
+use crate::storage::coalesce::Plan;
+use crate::storage::failures;
+use crate::storage::file_read;
+use crate::storage::file_write::Created;
+use crate::storage::listing::{Keep, Listed, Listing, Stamped};
+use crate::storage::request_log::RequestKind;
+
+/// The files of an array in an object store.
+pub(super) struct ObjectFiles<'a> {
+    pub storage: &'a Storage,
+}
+
+impl FileAccess for ObjectFiles<'_> {
+    async fn read(&self, file: &str) -> Result<Bytes> {
+        let ticket = self.storage.start(RequestKind::Get, file, None, None);
+        let result = self.get(file, None).await;
+        let result = result.map_err(|error| self.storage.failed("read", file, error))?;
+        let asked = result.meta.size;
+        let bytes = self.body(file, result).await?;
+        ticket.finish(bytes.len() as u64);
+        self.storage.check_len(file, &bytes, asked)?;
+        Ok(bytes)
+    }
+
+    async fn read_suffix(&self, file: &str, len: u64) -> Result<Suffix> {
+        let ticket = self
+            .storage
+            .start(RequestKind::Suffix, file, None, Some(len));
+        let result = match self.get(file, Some(GetRange::Suffix(len))).await {
+            Ok(result) => result,
+            // Azure has no suffix ranges.
+            Err(
+                object_store::Error::NotSupported { .. }
+                | object_store::Error::NotImplemented { .. },
+            ) => return self.storage.suffix_by_size(file, len).await,
+            Err(error) => return Err(self.storage.suffix_failed(file, error).await),
+        };
+        let file_bytes = result.meta.size;
+        let bytes = self.body(file, result).await?;
+        ticket.finish(bytes.len() as u64);
+        self.storage.check_len(file, &bytes, len.min(file_bytes))?;
+        Ok(Suffix { bytes, file_bytes })
+    }
+
+    async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<Suffix>> {
+        let reads = files.iter().map(|file| self.storage.read_suffix(file, len));
+        join_all(reads).await
+    }
+
+    async fn read_planned(
+        &self,
+        file: &str,
+        ranges: &[Range<u64>],
+        plan: &Plan,
+    ) -> Result<Vec<Bytes>> {
+        if plan.requests.len() > 1
+            && self.storage.location.is_files()
+            && let Some(buffers) = self.fetch_from_file(file, &plan.requests, ranges).await?
+        {
+            return plan.slices(&buffers);
+        }
+        let requests: Vec<_> = plan
+            .requests
+            .iter()
+            .map(|request| self.fetch(file, request.clone(), ranges))
+            .collect();
+        let buffers: Vec<Bytes> = futures::stream::iter(requests)
+            .buffered(self.storage.options.parallel_requests.max(1))
+            .try_collect()
+            .await?;
+        plan.slices(&buffers)
+    }
+
+    async fn read_files(
+        &self,
+        files: &[(String, Vec<Range<u64>>)],
+        plans: &[Plan],
+    ) -> Result<Vec<Vec<Bytes>>> {
+        let reads = files.iter().zip(plans);
+        let reads = reads.map(|((file, ranges), plan)| self.read_planned(file, ranges, plan));
+        try_join_all(reads).await
+    }
+
+    async fn create(&self, file: &str, bytes: Bytes) -> Result<Created> {
+        let len = bytes.len() as u64;
+        let ticket = self.storage.start(RequestKind::Put, file, None, Some(len));
+        let created = self.storage.put(file, bytes).await?;
+        ticket.finish(len);
+        Ok(created)
+    }
+
+    async fn replace(&self, file: &str, old: Bytes, new: Bytes) -> Result<bool> {
+        let path = self.storage.location.path_of(file);
+        let ticket = self.storage.start(RequestKind::Head, file, None, None);
+        let found = match self.storage.store().head(&path).await {
+            Ok(found) => found,
+            Err(error) if failures::is_missing(&error) => return Ok(false),
+            Err(error) => return Err(self.storage.failed("look up", file, error)),
+        };
+        ticket.finish(0);
+        if self.read(file).await? != old {
+            return Ok(false);
+        }
+        let len = new.len() as u64;
+        let ticket = self.storage.start(RequestKind::Put, file, None, Some(len));
+        let put = |mode| {
+            let options = PutOptions {
+                mode,
+                ..PutOptions::default()
+            };
+            let payload = PutPayload::from_bytes(new.clone());
+            self.storage.store().put_opts(&path, payload, options)
+        };
+        let unchanged = PutMode::Update(UpdateVersion {
+            e_tag: found.e_tag,
+            version: found.version,
+        });
+        let answer = match put(unchanged).await {
+            // Some stores can't compare. If someone removes the file in between, it reappears.
+            Err(
+                object_store::Error::NotImplemented { .. }
+                | object_store::Error::NotSupported { .. },
+            ) => put(PutMode::Overwrite).await,
+            answer => answer,
+        };
+        match answer {
+            Ok(_) => {
+                ticket.finish(len);
+                Ok(true)
+            }
+            Err(object_store::Error::Precondition { .. }) => Ok(false),
+            Err(error) if failures::is_missing(&error) => Ok(false),
+            Err(error) => Err(self.storage.failed("write", file, error)),
+        }
+    }
+
+    fn upload_target(&self, _: &str) -> UploadTarget {
+        UploadTarget::Object
+    }
+
+    /// Stores behind a network are durable when they answer.
+    async fn sync(&self, _: Vec<Uploaded>, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    /// Object stores have no folders.
+    async fn create_folders(&self, _: &[&str]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn remove_file(&self, file: &str) -> Result<()> {
+        let ticket = self.storage.start(RequestKind::Delete, file, None, None);
+        let path = self.storage.location.path_of(file);
+        match self.storage.store().delete(&path).await {
+            Err(error) if failures::is_missing(&error) => {}
+            removed => removed.map_err(|error| self.storage.failed("remove", file, error))?,
+        }
+        ticket.finish(0);
+        Ok(())
+    }
+
+    async fn remove_folder(&self, folder: &str) -> Result<()> {
+        let ticket = self.storage.start(RequestKind::Delete, folder, None, None);
+        let failed = |error| self.storage.failed("remove", folder, error);
+        let (path, store) = (self.storage.location.path_of(folder), self.storage.store());
+        let listed = store.list(Some(&path)).map_ok(|meta| meta.location);
+        let removed = store.delete_stream(listed.boxed());
+        let mut removed = removed.filter(|removed| {
+            let gone = removed.as_ref().is_err_and(failures::is_missing);
+            futures::future::ready(!gone)
+        });
+        while removed.try_next().await.map_err(failed)?.is_some() {}
+        ticket.finish(0);
+        Ok(())
+    }
+
+    async fn list(&self, folder: &str, _: Option<Keep>) -> Result<Listed> {
+        let ticket = self.storage.start(RequestKind::List, folder, None, None);
+        let path = self.storage.location.path_of(folder);
+        let began = Instant::now();
+        let listed = self.storage.store().list_with_delimiter(Some(&path)).await;
+        let took = began.elapsed();
+        let (listing, entries) = match listed {
+            Ok(listed) => {
+                let entries = listed.objects.len() + listed.common_prefixes.len();
+                (Listing::new(listed, &path), entries)
+            }
+            Err(error) if failures::is_missing(&error) => (Listing::default(), 0),
+            Err(error) => return Err(self.storage.failed("list", folder, error)),
+        };
+        ticket.finish(0);
+        Ok(Listed {
+            listing: Arc::new(listing),
+            // A store of files reads the entries of a folder one by one.
+            at_once: !self.storage.location.is_files() && Listing::is_one_page(entries, took),
+        })
+    }
+
+    /// Object stores don't record when a folder changed.
+    async fn stamps<const N: usize>(&self, _: [&str; N]) -> Vec<Stamped> {
+        Vec::new()
+    }
+}
+
+impl ObjectFiles<'_> {
+    async fn get(
+        &self,
+        file: &str,
+        range: Option<GetRange>,
+    ) -> Result<GetResult, object_store::Error> {
+        let options = GetOptions {
+            range,
+            ..GetOptions::default()
+        };
+        let path = self.storage.location.path_of(file);
+        self.storage.store().get_opts(&path, options).await
+    }
+
+    /// Sends one request. `asked` are the ranges it serves, for error messages.
+    async fn fetch(&self, file: &str, request: Range<u64>, asked: &[Range<u64>]) -> Result<Bytes> {
+        let len = request.end - request.start;
+        let (kind, start) = (RequestKind::Range, Some(request.start));
+        let ticket = self.storage.start(kind, file, start, Some(len));
+        let range = Some(GetRange::Bounded(request.clone()));
+        let result = match self.get(file, range).await {
+            Ok(result) => result,
+            Err(error) => return Err(self.storage.range_failed(file, error, asked).await),
+        };
+        if result.meta.size < request.end {
+            return Err(self.storage.truncated(file, result.meta.size, asked));
+        }
+        if result.range != request {
+            return Err(self.storage.storage_error(format!(
+                "the store answered with bytes {:?} of {file} instead of {request:?}",
+                result.range
+            )));
+        }
+        let bytes = self.body(file, result).await?;
+        ticket.finish(bytes.len() as u64);
+        self.storage.check_len(file, &bytes, len)?;
+        Ok(bytes)
+    }
+
+    /// Reads all requests from an open file, or returns `None` if the store returns no files after all.
+    async fn fetch_from_file(
+        &self,
+        file: &str,
+        requests: &[Range<u64>],
+        asked: &[Range<u64>],
+    ) -> Result<Option<Vec<Bytes>>> {
+        let result = self.get(file, None).await;
+        let result = result.map_err(|error| self.storage.failed("read", file, error))?;
+        let GetResultPayload::File(opened, _) = result.payload else {
+            return Ok(None);
+        };
+        if requests.iter().any(|r| r.end > result.meta.size) {
+            return Err(self.storage.truncated(file, result.meta.size, asked));
+        }
+        let tickets = self.storage.start_ranges(file, requests);
+        let buffers = file_read::read(opened, requests.to_vec()).await;
+        let buffers = buffers.map_err(|error| self.storage.io_failed(file, error))?;
+        finish_ranges(tickets, &buffers);
+        Ok(Some(buffers))
+    }
+
+    /// The bytes of an answer.
+    async fn body(&self, file: &str, result: GetResult) -> Result<Bytes> {
+        let GetResultPayload::File(opened, _) = result.payload else {
+            let bytes = result.bytes().await;
+            return bytes.map_err(|error| self.storage.failed("read", file, error));
+        };
+        let buffers = file_read::read(opened, vec![result.range]).await;
+        let buffers = buffers.map_err(|error| self.storage.io_failed(file, error))?;
+        Ok(buffers.into_iter().next().unwrap_or_default())
+    }
+}
