@@ -4,6 +4,7 @@
 pub mod check;
 mod column;
 pub mod consolidate;
+mod mode;
 pub mod plan;
 pub mod report;
 mod stored_field;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
+use crate::maintain::mode::mode_of_name;
 use crate::maintain::plan::Grouping;
 use crate::memory::budget::{MemoryBudget, Unlimited};
 use crate::write::clock::Clock;
@@ -51,17 +52,7 @@ impl ConsolidateMode {
     /// # Errors
     /// The mode doesn't exist.
     pub fn of_name(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|mode| mode.name() == name);
-        match (found, name) {
-            (Some(mode), _) => Ok(mode),
-            (None, "group_metadata") => Ok(Self::ArrayMetadata),
-            (None, _) => {
-                let names = Self::ALL.map(Self::name).join("', '");
-                Err(Error::invalid(format!(
-                    "the mode '{name}' is unknown: expected one of '{names}'"
-                )))
-            }
-        }
+        mode_of_name(&Self::ALL, Self::name, name)
     }
 }
 

@@ -27,6 +27,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::report::ReportRow;
 use crate::array::window::TimestampMs;
 use crate::error::{Error, Result};
+use crate::maintain::mode::mode_of_name;
 use crate::maintain::report::Outcome;
 use crate::storage::{FileInfo, Storage};
 use crate::write::clock::Clock;
@@ -79,17 +80,7 @@ impl VacuumMode {
     /// # Errors
     /// The mode doesn't exist.
     pub fn of_name(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|mode| mode.name() == name);
-        match (found, name) {
-            (Some(mode), _) => Ok(mode),
-            (None, "group_metadata") => Ok(Self::ArrayMetadata),
-            (None, _) => {
-                let names = Self::ALL.map(Self::name).join("', '");
-                Err(Error::invalid(format!(
-                    "the mode '{name}' is unknown: expected one of '{names}'"
-                )))
-            }
-        }
+        mode_of_name(&Self::ALL, Self::name, name)
     }
 }
 
