@@ -215,7 +215,7 @@ impl SchemaEvolution {
     ///
     /// # Errors
     /// There is no array; it cannot change like this, and the error names the column, what was found and what is allowed;
-    /// somebody else changes the same thing at the same time; or the storage fails.
+    /// another writer changes the same thing at the same time; or the storage fails.
     pub async fn apply(&self, location: impl Into<Storage>) -> Result<Evolved> {
         let storage = self.change.storage(location);
         let execution = Execution {
