@@ -105,7 +105,7 @@ def steps(rng):
                 whole = False
         plan.append(("tiledb_consolidate", options))
         if rng.random() < 0.5:
-            plan.append(("tiledb_vacuum", {"mode": mode}))
+            plan.append(("tiledb_vacuum", {"mode": mode, "min_age": "0"}))
             whole = whole and mode not in ("fragments", "array_metadata")
     if rng.random() < 0.2:
         plan.append(("tiledb_vacuum", {"mode": "leftovers", "min_age": "0"}))

@@ -218,7 +218,7 @@ const CHANGES: [(&str, &str, [i64; 3]); 9] = [
         [2, 3, 3],
     ),
     (
-        "tiledb_vacuum('$DESK/v')",
+        "tiledb_vacuum('$DESK/v', min_age => '0')",
         "count(*) FROM tiledb_fragments('$DESK/v')",
         [3, 1, 1],
     ),

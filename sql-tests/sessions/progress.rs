@@ -255,7 +255,7 @@ async fn of_maintenance() -> Result<(), Failed> {
     assert!(done.written().bytes() > 0);
 
     let before = bytes_below(Path::new(&place).join("__fragments").as_path())?;
-    run("SELECT * FROM tiledb_vacuum('$T')").await?;
+    run("SELECT * FROM tiledb_vacuum('$T', min_age => '0')").await?;
     let Some(Maintenance::Vacuum(done)) = watch.latest() else {
         return Err(format!("{:?}", watch.latest()).into());
     };

@@ -17,7 +17,7 @@ const CHANGES: [&str; 13] = [
     "SELECT * FROM tiledb_set_metadata('./t', 'key', 'value')",
     "SELECT * FROM tiledb_delete_metadata('./t', 'key')",
     "SELECT * FROM tiledb_consolidate('./t')",
-    "SELECT * FROM tiledb_vacuum('./t')",
+    "SELECT * FROM tiledb_vacuum('./t', min_age => '0')",
     "SELECT * FROM tiledb_create_group('./g')",
     "SELECT * FROM tiledb_add_member('./g', '../t', name => 't')",
     "SELECT * FROM tiledb_remove_member('./g', 't')",

@@ -130,7 +130,7 @@ pub const CASES: [Case; 29] = [
             "SELECT * FROM tiledb_consolidate('crash://store/array')",
             "SELECT * FROM tiledb_consolidate('crash://store/array', mode => 'commits')",
         ],
-        statement: "SELECT * FROM tiledb_vacuum('crash://store/array')",
+        statement: "SELECT * FROM tiledb_vacuum('crash://store/array', min_age => '0')",
     },
     Case {
         name: "create",
@@ -270,7 +270,7 @@ pub const CASES: [Case; 29] = [
             "INSERT INTO t VALUES (3, 30, 'c')",
             "DELETE FROM t WHERE v BETWEEN 15 AND 25",
             "SELECT * FROM tiledb_consolidate('crash://store/array')",
-            "SELECT * FROM tiledb_vacuum('crash://store/array')",
+            "SELECT * FROM tiledb_vacuum('crash://store/array', min_age => '0')",
             LIST_COMMITS,
         ],
         statement: "ALTER TABLE t DROP COLUMN v",

@@ -293,7 +293,11 @@ async fn stored_bits_survive() -> Result<(), Failed> {
         &format!("SELECT * FROM tiledb_consolidate('{place}')"),
     )
     .await?;
-    run(&ctx, &format!("SELECT * FROM tiledb_vacuum('{place}')")).await?;
+    run(
+        &ctx,
+        &format!("SELECT * FROM tiledb_vacuum('{place}', min_age => '0')"),
+    )
+    .await?;
     let wanted = expected.iter().map(|count| count * (changes.len() + 1));
     assert_eq!(stored(&first)?, wanted.collect::<Vec<_>>(), "consolidated");
     sound(&ctx, &first).await

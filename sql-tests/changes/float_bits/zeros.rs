@@ -116,7 +116,11 @@ async fn one_zero_in_each_order() -> Result<(), Failed> {
                 &format!("SELECT * FROM tiledb_consolidate('{place}')"),
             )
             .await?;
-            run(&ctx, &format!("SELECT * FROM tiledb_vacuum('{place}')")).await?;
+            run(
+                &ctx,
+                &format!("SELECT * FROM tiledb_vacuum('{place}', min_age => '0')"),
+            )
+            .await?;
             let after = found(&ctx, &format!("SELECT * FROM {name}")).await?;
             assert_eq!(before, after, "{what}");
             sound(&ctx, &array).await?;

@@ -255,7 +255,11 @@ async fn history(kind: &Kind, seed: u64) -> Result<(), Failed> {
         .await
         .map_err(|e| format!("consolidated: {e:?}"))?;
     let path = array.display();
-    run(&ctx, &format!("SELECT * FROM tiledb_vacuum('{path}')")).await?;
+    run(
+        &ctx,
+        &format!("SELECT * FROM tiledb_vacuum('{path}', min_age => '0')"),
+    )
+    .await?;
     // What TRUNCATE hid is gone, and so is what consolidation without times of cells merged.
     let kept = match kind.name {
         "dense" => states.len() - 1,

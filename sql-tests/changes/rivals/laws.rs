@@ -451,7 +451,7 @@ async fn tends(shared: Arc<Shared>) -> Result<Ledger, Failed> {
             (4, "tiledb_consolidate('{}')"),
             (2, "tiledb_consolidate('{}', mode => 'commits')"),
             (1, "tiledb_consolidate('{}', mode => 'fragment_metadata')"),
-            (2, "tiledb_vacuum('{}')"),
+            (2, "tiledb_vacuum('{}', min_age => '0')"),
             (3, "tiledb_vacuum('{}', min_age => '1 second')"),
             (1, "tiledb_vacuum('{}', mode => 'commits')"),
             (1, "tiledb_vacuum('{}', mode => 'leftovers')"),

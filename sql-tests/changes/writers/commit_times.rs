@@ -300,7 +300,7 @@ async fn commits_are_listed_in_order() -> Result<(), Failed> {
         "UPDATE t SET v = 9 WHERE k IN (2, 97)",
         "INSERT OVERWRITE t SELECT k, 5 FROM t",
     ];
-    let vacuum = "SELECT * FROM tiledb_vacuum('$A')";
+    let vacuum = "SELECT * FROM tiledb_vacuum('$A', min_age => '0')";
     let tended = [
         "SELECT * FROM tiledb_consolidate('$A', max_fragments => 2)",
         vacuum,

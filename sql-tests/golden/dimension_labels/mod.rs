@@ -263,7 +263,7 @@ async fn dense_changes(path: &Path) -> Result<(), Failed> {
         "SELECT * FROM tiledb_evolve('t', add => 'b INT')",
         "INSERT INTO t (d, a, b) VALUES (9, 90, 99)",
         "SELECT * FROM tiledb_consolidate('t', verify => true)",
-        "SELECT * FROM tiledb_vacuum('t')",
+        "SELECT * FROM tiledb_vacuum('t', min_age => '0')",
     ];
     let found = after("dimension_labels", path, &dense).await?;
     let wanted = [
@@ -288,7 +288,7 @@ async fn sparse_changes(path: &Path) -> Result<(), Failed> {
         "DELETE FROM t WHERE name < 'a' AND a = 7",
         "UPDATE t SET a = 80 WHERE y = 4",
         "SELECT * FROM tiledb_consolidate('t', verify => true)",
-        "SELECT * FROM tiledb_vacuum('t')",
+        "SELECT * FROM tiledb_vacuum('t', min_age => '0')",
     ];
     let found = after("dimension_labels_sparse", path, &sparse).await?;
     let wanted = ["1 3 5 \0", "1 4 80 \0", "4 1 9 \0"];

@@ -208,7 +208,7 @@ fn change(uri: &str, rows: &Range<i64>) -> [String; 3] {
             "INSERT INTO t SELECT i, 5000 + i FROM unnest(range({}, {})) AS u(i)",
             rows.start, rows.end
         ),
-        format!("SELECT * FROM tiledb_vacuum('{uri}')"),
+        format!("SELECT * FROM tiledb_vacuum('{uri}', min_age => '0')"),
     ]
 }
 
@@ -258,7 +258,7 @@ const OPEN: &str = "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION 'crash://s
 const QUERY: &str = "SELECT count(*), sum(v) FROM t WHERE x > 35 AND v % 3 = 1";
 const TIDY: [&str; 2] = [
     "SELECT * FROM tiledb_consolidate('crash://store/array')",
-    "SELECT * FROM tiledb_vacuum('crash://store/array')",
+    "SELECT * FROM tiledb_vacuum('crash://store/array', min_age => '0')",
 ];
 
 /// Somebody consolidates the array, or rewrites it, before the n-th request of a session that opens and queries it, for every
@@ -428,7 +428,10 @@ async fn late_without_sql(create: &str) -> Result<(), Failed> {
         assert_eq!(sorted(&scan().collect().await?), expected);
         // What was vacuumed without a substitute is missed, and nothing else is shown for it.
         other.sql("TRUNCATE TABLE t").await?.collect().await?;
-        let vacuum = format!("SELECT * FROM tiledb_vacuum('{}')", shelf.uri);
+        let vacuum = format!(
+            "SELECT * FROM tiledb_vacuum('{}', min_age => '0')",
+            shelf.uri
+        );
         other.sql(&vacuum).await?.collect().await?;
         let ended = scan().collect().await;
         let error = ended.err().ok_or("rows of nothing")?.to_string();
