@@ -100,7 +100,7 @@ impl Target {
             .with("array", self.storage.uri()));
         }
         check_no_order(&self.schema).map_err(|e| e.with("array", self.storage.uri()))?;
-        let budget = PoolBudget::named("TileDbWrite", context.memory_pool());
+        let budget = PoolBudget::named("TileDbWrite", context.memory_pool(), self.storage.engine());
         Ok(WriteTarget {
             snapshot,
             types: self.options.types(),

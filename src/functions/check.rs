@@ -47,7 +47,11 @@ impl Describe for Findings {
     }
 
     fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
-        let budget = PoolBudget::named(Self::NAME, &target.runtime.memory_pool);
+        let budget = PoolBudget::named(
+            Self::NAME,
+            &target.runtime.memory_pool,
+            target.storage.engine(),
+        );
         let is_on = |option: &str| request.options.contains(&option);
         let options = CheckOptions::default()
             .with_metadata_only(is_on(METADATA_ONLY))

@@ -174,7 +174,11 @@ impl Describe for Consolidation {
             options.fills_gaps = is_on(FILL_GAPS);
             options.start = target.options.timestamp_start;
             options.end = target.options.timestamp_end;
-            let budget = PoolBudget::named(Self::NAME, &target.runtime.memory_pool);
+            let budget = PoolBudget::named(
+                Self::NAME,
+                &target.runtime.memory_pool,
+                target.storage.engine(),
+            );
             options.budget = Arc::new(budget);
             request.show(Maintenance::Consolidation(Arc::clone(&options.progress)));
             let report = consolidate(target.storage, options).await?;

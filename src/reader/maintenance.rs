@@ -75,7 +75,8 @@ impl TileDbTableBuilder {
         let (storage, _, runtime) = self.into_parts()?;
         let mut options = options;
         if let Some(runtime) = runtime {
-            let budget = PoolBudget::named("TileDbConsolidate", &runtime.memory_pool);
+            let budget =
+                PoolBudget::named("TileDbConsolidate", &runtime.memory_pool, storage.engine());
             options.budget = Arc::new(budget);
         }
         consolidate(storage, options).await
@@ -126,7 +127,8 @@ impl TileDbTableBuilder {
         let (storage, _, runtime) = self.into_parts()?;
         let options = match runtime {
             Some(runtime) => {
-                let budget = PoolBudget::named("TileDbCheck", &runtime.memory_pool);
+                let budget =
+                    PoolBudget::named("TileDbCheck", &runtime.memory_pool, storage.engine());
                 options.with_budget(Arc::new(budget))
             }
             None => options,

@@ -196,7 +196,11 @@ impl ScanQuery {
         let open = labels.open(&table, &surroundings, empty_cells, used);
         let open = open.await;
         let open = open.map_err(unplanned)?;
-        let pool = PoolBudget::named("TileDbLabels", &runtime.memory_pool);
+        let pool = PoolBudget::named(
+            "TileDbLabels",
+            &runtime.memory_pool,
+            table.snapshot.storage.engine(),
+        );
         let memory: Arc<dyn MemoryBudget> = Arc::new(pool);
         let mut label_filters = Vec::with_capacity(of_labels.len());
         for (label, expr) in of_labels {

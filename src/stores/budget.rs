@@ -15,10 +15,9 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use futures::{StreamExt, TryStreamExt, stream};
 use tiledb_engine::memory::budget::{Grant, MemoryBudget};
-use tiledb_engine::storage::release_buffers;
-use tiledb_engine::tile::tile_memory::release_tile_memory;
+use tiledb_engine::storage::WeakEngine;
 use tiledb_engine::write::dense::collected::{Records, Scratch};
-use tiledb_engine::{Error, Result};
+use tiledb_engine::{Engine, Error, Result};
 
 /// Larger reservations are refused without asking the pool: a pool without a limit adds without a check, and after an
 /// overflow the reservation cannot be released.
@@ -171,14 +170,16 @@ impl MemoryPool for FairPool {
 /// Reserves memory from the pool of a query.
 #[derive(Debug)]
 pub(crate) struct PoolBudget {
+    /// The engine whose idle buffers make room. Those buffers hold the budget, so it doesn't keep their engine alive.
+    engine: WeakEngine,
     reservation: Arc<MemoryReservation>,
     idle_limit: usize,
     share: usize,
 }
 
 impl PoolBudget {
-    /// A memory consumer for one partition of a scan.
-    pub(crate) fn new(context: &TaskContext, partition: usize) -> Self {
+    /// A memory consumer for one partition of a scan in `engine`.
+    pub(crate) fn new(context: &TaskContext, partition: usize, engine: &Engine) -> Self {
         let pool = context.memory_pool();
         let partitions = context.session_config().target_partitions().max(1);
         let share = match pool.memory_limit() {
@@ -187,12 +188,16 @@ impl PoolBudget {
         };
         Self {
             share,
-            ..Self::named(format!("TileDbScan[{partition}]"), pool)
+            ..Self::named(format!("TileDbScan[{partition}]"), pool, engine)
         }
     }
 
-    /// A consumer of a memory pool.
-    pub(crate) fn named(name: impl Into<String>, pool: &Arc<dyn MemoryPool>) -> Self {
+    /// A consumer of a memory pool. Where the pool has no more memory, the idle buffers of `engine` are freed.
+    pub(crate) fn named(
+        name: impl Into<String>,
+        pool: &Arc<dyn MemoryPool>,
+        engine: &Engine,
+    ) -> Self {
         let reservation = Arc::new(MemoryConsumer::new(name).register(pool));
         let idle_limit = match pool.memory_limit() {
             MemoryLimit::Infinite => usize::MAX,
@@ -201,6 +206,7 @@ impl PoolBudget {
             MemoryLimit::Unknown => 0,
         };
         Self {
+            engine: engine.downgrade(),
             reservation,
             idle_limit,
             share: usize::MAX,
@@ -209,8 +215,9 @@ impl PoolBudget {
 
     fn try_grow(&self, bytes: usize) -> datafusion::common::Result<()> {
         self.reservation.try_grow(bytes).or_else(|_| {
-            release_buffers();
-            release_tile_memory();
+            if let Some(engine) = self.engine.upgrade() {
+                engine.release_idle();
+            }
             self.reservation.try_grow(bytes)
         })
     }
@@ -323,8 +330,8 @@ mod tests {
     use datafusion::arrow::buffer::Buffer;
     use datafusion::execution::memory_pool::GreedyMemoryPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use tiledb_engine::EngineOptions;
     use tiledb_engine::memory::budget::Unlimited;
-    use tiledb_engine::memory::idle::account_in;
     use tiledb_engine::tile::tile_memory::TileMemory;
 
     use super::*;
@@ -332,7 +339,7 @@ mod tests {
     #[test]
     fn absurd_requests_leave_the_pool_as_it_was() {
         let context = TaskContext::default();
-        let budget = PoolBudget::new(&context, 0);
+        let budget = PoolBudget::new(&context, 0, &Engine::shared());
         let grants = [1, 1000, MOST_BYTES].map(|bytes| budget.reserve(bytes).unwrap());
         for bytes in [MOST_BYTES + 1, usize::MAX - 1, usize::MAX] {
             let error = budget.reserve(bytes).unwrap_err();
@@ -346,13 +353,14 @@ mod tests {
     fn a_scan_gets_what_is_idle() {
         let bytes = 104 << 10;
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(20 * bytes));
-        account_in(Arc::new(PoolBudget::named("idle", &pool)));
+        let engine = Engine::new(EngineOptions::default());
         for _ in 0..3 {
-            let memory = TileMemory::new(Arc::new(Unlimited));
+            let idle = Arc::new(PoolBudget::named("idle", &pool, &engine));
+            let memory = TileMemory::new(Arc::new(Unlimited), engine.tile_account(idle));
             drop(Buffer::from(memory.buffer(bytes).unwrap()));
         }
-        assert!(pool.reserved() <= 20 * bytes / IDLE_PART);
-        let scan = PoolBudget::named("scan", &pool);
+        assert!((bytes..=20 * bytes / IDLE_PART).contains(&pool.reserved()));
+        let scan = PoolBudget::named("scan", &pool, &engine);
         assert!(scan.reserve(20 * bytes).is_ok());
     }
 

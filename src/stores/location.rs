@@ -119,7 +119,7 @@ pub(crate) fn storage(path: &str, options: &TableOptions, runtime: &RuntimeEnv) 
 
 /// The storage whose large metadata take their memory from the pool of `runtime`.
 pub(crate) fn within_memory(storage: Storage, runtime: &RuntimeEnv) -> Storage {
-    let budget = PoolBudget::named("TileDbMetadata", &runtime.memory_pool);
+    let budget = PoolBudget::named("TileDbMetadata", &runtime.memory_pool, storage.engine());
     storage.with_memory(Arc::new(budget))
 }
 

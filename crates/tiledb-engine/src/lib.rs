@@ -72,7 +72,7 @@ pub use maintain::consolidate::{ConsolidateMode, ConsolidateOptions};
 pub use maintain::report::ReportRow;
 pub use maintain::vacuum::{VacuumMode, VacuumOptions};
 pub use scan::EmptyCells;
-pub use storage::{ExternalMembers, Location, MetadataCache, RequestLog};
+pub use storage::{Engine, EngineOptions, ExternalMembers, Location, MetadataCache, RequestLog};
 pub use write::array_metadata::MetadataEdit;
 pub use write::create::{ArrayBuilder, ArrayDefinition, Value};
 pub use write::evolve::{Evolved, SchemaEvolution};

@@ -14,8 +14,8 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
 use libtest_mimic::Failed;
-use tiledb_engine::storage::{MetadataCache, RequestKind, RequestLog, release_buffers};
-use tiledb_engine::tile::tile_memory::release_tile_memory;
+use tiledb_engine::Engine;
+use tiledb_engine::storage::{MetadataCache, RequestKind, RequestLog};
 
 use crate::support::array_files::Files;
 use crate::support::golden;
@@ -169,8 +169,7 @@ async fn memory() -> Result<(), Failed> {
                 }
                 _ => {}
             }
-            release_buffers();
-            release_tile_memory();
+            Engine::shared().release_idle();
             expect("left in the pool", pool.reserved(), 0)?;
         }
     }

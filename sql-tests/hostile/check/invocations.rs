@@ -9,9 +9,9 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{ErrorKind, TileDbTable};
 use futures::TryStreamExt;
 use libtest_mimic::Failed;
+use tiledb_engine::Engine;
 use tiledb_engine::maintain::check::{CheckOptions, Rule};
-use tiledb_engine::storage::{Location, release_buffers};
-use tiledb_engine::tile::tile_memory::release_tile_memory;
+use tiledb_engine::storage::Location;
 
 use super::findings;
 use crate::repository;
@@ -57,8 +57,7 @@ fn shell(place: &Place) -> Result<(), Failed> {
 trial!(memory);
 /// A check takes its memory from the pool and gives it back, also if it must do with little, or with too little.
 async fn memory() -> Result<(), Failed> {
-    release_buffers();
-    release_tile_memory();
+    Engine::shared().release_idle();
     for (bytes, suffices) in [(64 << 20, true), (400 << 10, true), (10 << 10, false)] {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
         let runtime = RuntimeEnvBuilder::new()
@@ -75,8 +74,7 @@ async fn memory() -> Result<(), Failed> {
             Err(e) if !suffices && e.kind() == ErrorKind::OutOfMemory => {}
             other => return Err(format!("{bytes} bytes: {other:?}").into()),
         }
-        release_buffers();
-        release_tile_memory();
+        Engine::shared().release_idle();
         if pool.reserved() != 0 {
             return Err(format!("{} bytes are still reserved", pool.reserved()).into());
         }

@@ -16,8 +16,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{Location, MetadataEdit, TileDbTable};
 use futures::StreamExt;
 use libtest_mimic::Failed;
-use tiledb_engine::storage::{MetadataCache, release_buffers};
-use tiledb_engine::tile::tile_memory::release_tile_memory;
+use tiledb_engine::Engine;
+use tiledb_engine::storage::MetadataCache;
 
 use crate::support::array_files::{Files, contents, plain_tile};
 use crate::support::golden;
@@ -85,8 +85,7 @@ async fn large(copies: usize) -> Result<TileDbTable, Failed> {
 /// session, are given back first.
 async fn expect_empty(pool: &Arc<dyn MemoryPool>, what: &str) -> Result<(), Failed> {
     for _ in 0..200 {
-        release_buffers();
-        release_tile_memory();
+        Engine::shared().release_idle();
         if pool.reserved() == 0 {
             return Ok(());
         }

@@ -13,7 +13,6 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use tiledb_engine::memory::budget::MemoryBudget;
-use tiledb_engine::memory::idle::account_in;
 use tiledb_engine::scan::ScanPlan;
 use tiledb_engine::scan::context::ScanContext;
 use tiledb_engine::scan::metrics::ScanMetrics;
@@ -127,14 +126,15 @@ impl TileDbSource {
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         self.record_plan(&plan, partition);
-        let budget: Arc<dyn MemoryBudget> = Arc::new(PoolBudget::new(context, partition));
-        let idle = PoolBudget::named("TileDbBuffers", context.memory_pool());
-        account_in(Arc::new(idle));
+        let engine = plan.spec.table.snapshot.storage.engine();
+        let budget: Arc<dyn MemoryBudget> = Arc::new(PoolBudget::new(context, partition, engine));
+        let idle = PoolBudget::named("TileDbBuffers", context.memory_pool(), engine);
         let counters = Arc::new(ScanMetrics::default());
         let filter = self
             .filters
             .at_run_time(&plan, self.planned.predicate.as_ref())?;
-        let scan = ScanContext::new(plan, Arc::clone(&budget), Arc::clone(&counters))
+        let idle = Arc::new(idle);
+        let scan = ScanContext::leaving(plan, Arc::clone(&budget), idle, Arc::clone(&counters))
             .with_units_read(Arc::clone(&self.units_read))
             .with_runtime_filter(filter)
             .with_order(self.worthwhile_order())

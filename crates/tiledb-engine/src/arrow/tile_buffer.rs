@@ -5,7 +5,7 @@
 //! dropped, and a scan reuses the memory of its first tiles.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::datatypes::ArrowNativeType;
@@ -22,18 +22,6 @@ const GRAIN_BYTES: usize = 64;
 pub trait MemoryHome: fmt::Debug + Send + Sync {
     /// Takes memory back.
     fn give(&self, memory: MutableBuffer);
-
-    /// Takes memory back whose home is gone: a query may hold the last batches of a scan that has ended.
-    fn give_orphan(memory: MutableBuffer)
-    where
-        Self: Sized;
-}
-
-/// Where a buffer's memory goes when the buffer is dropped.
-struct MemoryReturn {
-    home: Weak<dyn MemoryHome>,
-    /// For memory that outlives its home.
-    orphans: fn(MutableBuffer),
 }
 
 /// Memory for the cells of a tile, aligned for numbers of any width.
@@ -41,7 +29,8 @@ pub struct TileBuffer {
     /// The allocation; its length is the part that was ever initialised.
     memory: MutableBuffer,
     len: usize,
-    goes_to: Option<MemoryReturn>,
+    /// Where the memory goes when the buffer is dropped.
+    home: Option<Arc<dyn MemoryHome>>,
 }
 
 impl TileBuffer {
@@ -53,7 +42,7 @@ impl TileBuffer {
         Ok(Self {
             memory: MutableBuffer::from_len_zeroed(rounded),
             len: bytes,
-            goes_to: None,
+            home: None,
         })
     }
 
@@ -65,19 +54,15 @@ impl TileBuffer {
     }
 
     /// `bytes` bytes of unspecified content in `memory`, which returns to `home`; `None` if it is shorter.
-    pub fn in_memory<H: MemoryHome + 'static>(
+    pub fn in_memory(
         memory: MutableBuffer,
         bytes: usize,
-        home: &Arc<H>,
+        home: Arc<dyn MemoryHome>,
     ) -> Option<Self> {
-        let home: Weak<H> = Arc::downgrade(home);
         (bytes <= memory.len()).then_some(Self {
             memory,
             len: bytes,
-            goes_to: Some(MemoryReturn {
-                home,
-                orphans: H::give_orphan,
-            }),
+            home: Some(home),
         })
     }
 
@@ -132,7 +117,7 @@ impl AsRef<[u8]> for TileBuffer {
 impl From<TileBuffer> for Buffer {
     /// Converts without copying.
     fn from(mut buffer: TileBuffer) -> Self {
-        if buffer.goes_to.is_some() {
+        if buffer.home.is_some() {
             return Buffer::from(Bytes::from_owner(buffer));
         }
         let memory = std::mem::take(&mut buffer.memory);
@@ -142,13 +127,8 @@ impl From<TileBuffer> for Buffer {
 
 impl Drop for TileBuffer {
     fn drop(&mut self) {
-        let Some(goes_to) = self.goes_to.take() else {
-            return;
-        };
-        let memory = std::mem::take(&mut self.memory);
-        match goes_to.home.upgrade() {
-            Some(home) => home.give(memory),
-            None => (goes_to.orphans)(memory),
+        if let Some(home) = self.home.take() {
+            home.give(std::mem::take(&mut self.memory));
         }
     }
 }
@@ -177,26 +157,6 @@ mod tests {
         fn give(&self, memory: MutableBuffer) {
             self.0.lock().unwrap().push(memory);
         }
-
-        fn give_orphan(memory: MutableBuffer) {
-            ORPHANS.lock().unwrap().push(memory);
-        }
-    }
-
-    static ORPHANS: Mutex<Vec<MutableBuffer>> = Mutex::new(Vec::new());
-
-    #[test]
-    fn memory_that_outlives_its_home_is_not_lost() {
-        let shelf = Arc::new(Shelf::default());
-        let memory = MutableBuffer::from_len_zeroed(128);
-        let address = memory.as_ptr();
-        let buffer = TileBuffer::in_memory(memory, 100, &shelf).unwrap();
-        let array = Buffer::from(buffer);
-        drop(shelf);
-        assert!(ORPHANS.lock().unwrap().is_empty());
-        drop(array);
-        let orphan = ORPHANS.lock().unwrap().pop().unwrap();
-        assert_eq!((orphan.as_ptr(), orphan.len()), (address, 128));
     }
 
     #[test]
@@ -204,7 +164,8 @@ mod tests {
         let shelf = Arc::new(Shelf::default());
         let memory = MutableBuffer::from_len_zeroed(128);
         let address = memory.as_ptr();
-        let mut buffer = TileBuffer::in_memory(memory, 100, &shelf).unwrap();
+        let home = Arc::clone(&shelf) as _;
+        let mut buffer = TileBuffer::in_memory(memory, 100, home).unwrap();
         buffer.typed_data_mut::<u64>().fill(7);
         assert_eq!(buffer.typed_data::<u64>().len(), 12);
         let whole = Buffer::from(buffer);
@@ -220,10 +181,6 @@ mod tests {
 
     #[test]
     fn memory_without_a_home_is_freed() {
-        let shelf = Arc::new(Shelf::default());
-        let buffer = TileBuffer::in_memory(MutableBuffer::from_len_zeroed(64), 64, &shelf);
-        drop(shelf);
-        drop(Buffer::from(buffer.unwrap()));
         let zeros = Buffer::from(TileBuffer::zeroed(3).unwrap());
         assert_eq!(zeros.as_slice(), [0; 3]);
         assert_eq!(Buffer::from(TileBuffer::zeroed(0).unwrap()).len(), 0);
@@ -234,6 +191,6 @@ mod tests {
         assert!(TileBuffer::zeroed(usize::MAX).is_err());
         assert!(TileBuffer::zeroed(usize::MAX / 2).is_err());
         let shelf = Arc::new(Shelf::default());
-        assert!(TileBuffer::in_memory(MutableBuffer::from_len_zeroed(64), 65, &shelf).is_none());
+        assert!(TileBuffer::in_memory(MutableBuffer::from_len_zeroed(64), 65, shelf).is_none());
     }
 }

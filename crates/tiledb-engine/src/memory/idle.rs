@@ -1,57 +1,57 @@
 //! Buffers that wait for the next query.
 //!
 //! Memory that was touched before is cheaper than fresh memory, whose pages the kernel clears first: for a small query that
-//! is a tenth of the work. So a few buffers stay when a scan is over. They count in the memory pool of the scan that came
-//! last, where they take a small part at most ([`MemoryBudget::idle_limit`]), and they go when a scan needs the memory.
+//! is a tenth of the work. So a few buffers stay when a scan is over. They count in the memory pool of that scan, where they
+//! take a small part at most ([`MemoryBudget::idle_limit`]), and they go when a scan needs the memory.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::budget::{Grant, MemoryBudget};
+use super::budget::{Grant, MemoryBudget, Unlimited};
 
-/// The two grants of an idle buffer: one of the memory pool, and one of all idle bytes of the process.
+/// The two grants of an idle buffer: one of a memory pool, and one of all idle bytes of the engine.
 type Accounts = [Grant; 2];
 
-/// The number of idle bytes in the process, and the budget that accounts for buffers that become idle.
+/// Counts the idle bytes of one engine, in all of its lists.
+///
+/// An idle buffer is charged twice until it is used again or freed: to the engine, by this count, and to the budget of the
+/// reader that used it last ([`IdleAccount`]). That reader is the scan whose tiles it held, or the storage whose files were
+/// read into it. A reader without a budget charges the engine alone.
+///
+/// The count includes what other readers of the engine left idle, and a buffer is freed if the count would exceed the idle
+/// limit of its reader's budget. So a small pool never holds more idle bytes than its limit. After a scan in a large pool of
+/// the same engine, it may hold fewer.
 #[derive(Debug)]
-struct Ledger {
-    budget: RwLock<Option<Arc<dyn MemoryBudget>>>,
-    bytes: AtomicUsize,
+pub struct IdleLedger {
+    bytes: Arc<AtomicUsize>,
 }
 
-static LEDGER: Ledger = Ledger::new();
-
-/// From now on, what becomes idle is accounted for in `budget`.
-pub fn account_in(budget: Arc<dyn MemoryBudget>) {
-    LEDGER.account_in(budget);
-}
-
-impl Ledger {
-    const fn new() -> Self {
-        Self {
-            budget: RwLock::new(None),
-            bytes: AtomicUsize::new(0),
-        }
+impl IdleLedger {
+    /// A ledger of no bytes.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            bytes: Arc::default(),
+        })
     }
 
-    fn account_in(&self, budget: Arc<dyn MemoryBudget>) {
-        *self.budget.write().unwrap_or_else(PoisonError::into_inner) = Some(budget);
+    /// The bytes that are idle now.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Accounts for bytes that become idle; `None` if no scan was there yet, or if they would be too many.
-    fn account(&'static self, bytes: usize) -> Option<Accounts> {
-        let budget = self.budget.read().unwrap_or_else(PoisonError::into_inner);
-        let budget = budget.as_ref()?;
+    /// Charges bytes that become idle; `None` if they would be too many for the budget.
+    fn charge(&self, bytes: usize, budget: &dyn MemoryBudget) -> Option<Accounts> {
         let most = budget.idle_limit();
         let add = |idle: usize| idle.checked_add(bytes).filter(|idle| *idle <= most);
         let added = self
             .bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         added.ok()?;
-        let counted = Grant::new(bytes, |bytes| {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let count = Arc::clone(&self.bytes);
+        let counted = Grant::new(bytes, move |bytes| {
+            count.fetch_sub(bytes, Ordering::Relaxed);
         });
         Some([budget.reserve(bytes).ok()?, counted])
     }
@@ -62,22 +62,36 @@ impl Ledger {
 pub struct IdleBuffers<M> {
     /// At most so many bytes.
     most_bytes: usize,
+    ledger: Arc<IdleLedger>,
     /// Longest waiting first.
     buffers: Mutex<VecDeque<(M, Accounts)>>,
 }
 
 impl<M: Deref<Target = [u8]>> IdleBuffers<M> {
     /// No buffers yet, and never more than so many bytes of them.
-    pub const fn new(most_bytes: usize) -> Self {
-        Self {
+    pub fn new(most_bytes: usize, ledger: Arc<IdleLedger>) -> Arc<Self> {
+        Arc::new(Self {
             most_bytes,
+            ledger,
             buffers: Mutex::new(VecDeque::new()),
-        }
+        })
     }
 
-    /// Keeps a buffer as far as the memory pool lets it; those that wait longest make room.
-    pub fn keep(&self, buffer: M) {
-        if let Some(accounts) = LEDGER.account(buffer.len()) {
+    /// The account of a reader, whose buffers wait here and are charged to `budget`.
+    pub fn account(self: &Arc<Self>, budget: Arc<dyn MemoryBudget>) -> Arc<IdleAccount<M>> {
+        Arc::new(IdleAccount {
+            buffers: Arc::downgrade(self),
+            budget,
+        })
+    }
+
+    /// Keeps a buffer as far as the budget lets it; those that wait longest make room.
+    fn keep(&self, buffer: M, budget: &dyn MemoryBudget) {
+        // A buffer that is larger than the list would only drive out the others.
+        if buffer.len() > self.most_bytes {
+            return;
+        }
+        if let Some(accounts) = self.ledger.charge(buffer.len(), budget) {
             self.push(buffer, accounts);
         }
     }
@@ -94,7 +108,7 @@ impl<M: Deref<Target = [u8]>> IdleBuffers<M> {
     }
 
     /// The shortest buffer that holds `bytes` bytes and is not far too long, the one used last if there are several.
-    pub fn take(&self, bytes: usize) -> Option<M> {
+    fn take(&self, bytes: usize) -> Option<M> {
         let mut buffers = self.buffers();
         let best = best_fit(buffers.iter().map(|(idle, _)| idle.len()), bytes)?;
         buffers.remove(best).map(|(idle, _)| idle)
@@ -111,6 +125,38 @@ impl<M: Deref<Target = [u8]>> IdleBuffers<M> {
     }
 }
 
+/// A reader of an engine: where its buffers wait, and the budget that they are charged to meanwhile.
+///
+/// Buffers in use hold the account. So it holds the list weakly, and a query that keeps its last batches doesn't keep the
+/// engine's idle memory with them.
+#[derive(Debug)]
+pub struct IdleAccount<M> {
+    buffers: Weak<IdleBuffers<M>>,
+    budget: Arc<dyn MemoryBudget>,
+}
+
+impl<M: Deref<Target = [u8]>> IdleAccount<M> {
+    /// An account without a list: its buffers are freed.
+    pub fn closed() -> Arc<Self> {
+        Arc::new(Self {
+            buffers: Weak::new(),
+            budget: Arc::new(Unlimited),
+        })
+    }
+
+    /// Keeps a buffer for later readers, as far as the engine and the budget let it.
+    pub fn keep(&self, buffer: M) {
+        if let Some(buffers) = self.buffers.upgrade() {
+            buffers.keep(buffer, self.budget.as_ref());
+        }
+    }
+
+    /// An idle buffer of `bytes` bytes, or somewhat longer.
+    pub fn take(&self, bytes: usize) -> Option<M> {
+        self.buffers.upgrade()?.take(bytes)
+    }
+}
+
 /// Which of these sizes is the smallest that holds `bytes` and is not far too large; the last of several.
 pub fn best_fit(sizes: impl Iterator<Item = usize>, bytes: usize) -> Option<usize> {
     let fitting = sizes
@@ -123,16 +169,18 @@ pub fn best_fit(sizes: impl Iterator<Item = usize>, bytes: usize) -> Option<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::budget::Unlimited;
+
+    fn list(most_bytes: usize) -> Arc<IdleBuffers<Vec<u8>>> {
+        IdleBuffers::new(most_bytes, IdleLedger::new())
+    }
 
     fn kept(buffers: &IdleBuffers<Vec<u8>>, bytes: usize) {
-        let accounts = [0, bytes].map(|bytes| Unlimited.reserve(bytes).unwrap());
-        buffers.push(vec![0; bytes], accounts);
+        buffers.keep(vec![0; bytes], &Unlimited);
     }
 
     #[test]
     fn the_shortest_buffer_that_fits_is_taken() {
-        let buffers = IdleBuffers::new(1 << 20);
+        let buffers = list(1 << 20);
         kept(&buffers, 30 << 10);
         kept(&buffers, 20 << 10);
         assert!(buffers.take(40 << 10).is_none());
@@ -144,18 +192,19 @@ mod tests {
 
     #[test]
     fn the_longest_waiting_make_room() {
-        let buffers = IdleBuffers::new(16 << 20);
+        let buffers = list(16 << 20);
         kept(&buffers, 30 << 10);
         for _ in 0..20 {
             kept(&buffers, 1 << 20);
         }
         assert_eq!(buffers.buffers().len(), 16);
         assert!(buffers.take(30 << 10).is_none(), "it waited longest");
+        assert_eq!(buffers.ledger.bytes(), 16 << 20);
         kept(&buffers, (16 << 20) + 1);
-        assert!(buffers.buffers().is_empty());
-        kept(&buffers, 1 << 20);
+        assert_eq!(buffers.buffers().len(), 16, "it never fits");
         buffers.release();
         assert!(buffers.take(1 << 20).is_none());
+        assert_eq!(buffers.ledger.bytes(), 0);
     }
 
     /// Grants everything, and lets so many bytes be idle.
@@ -180,23 +229,32 @@ mod tests {
     }
 
     #[test]
-    fn idle_bytes_count_in_the_pool_of_the_last_scan() {
-        static LEDGER: Ledger = Ledger::new();
-        let reserved = Arc::new(AtomicUsize::new(0));
-        let last = |idle| {
-            let reserved = Arc::clone(&reserved);
-            LEDGER.account_in(Arc::new(Limited { idle, reserved }));
+    fn idle_bytes_are_charged_to_the_reader_that_used_them() {
+        let buffers = list(1 << 20);
+        let reader = |idle| {
+            let reserved = Arc::new(AtomicUsize::new(0));
+            let budget = Limited {
+                idle,
+                reserved: Arc::clone(&reserved),
+            };
+            (buffers.account(Arc::new(budget)), reserved)
         };
-        assert!(LEDGER.account(1).is_none(), "there was no scan yet");
-        last(100);
-        let most = LEDGER.account(100).unwrap();
-        assert!(LEDGER.account(1).is_none());
-        last(150);
-        let more = LEDGER.account(50).unwrap();
-        assert_eq!(reserved.load(Ordering::Relaxed), 150);
-        drop(most);
-        assert_eq!(reserved.load(Ordering::Relaxed), 50);
-        drop(more);
-        assert_eq!(LEDGER.bytes.load(Ordering::Relaxed), 0);
+        let charged = |reserved: &AtomicUsize| reserved.load(Ordering::Relaxed);
+        let (one, of_one) = reader(100);
+        let (other, of_other) = reader(150);
+        one.keep(vec![0; 100]);
+        one.keep(vec![0; 1]);
+        assert_eq!(charged(&of_one), 100, "no more than its limit");
+        other.keep(vec![0; 50]);
+        other.keep(vec![0; 1]);
+        assert_eq!((charged(&of_one), charged(&of_other)), (100, 50));
+        assert_eq!(buffers.ledger.bytes(), 150);
+        // Whoever takes a buffer, its last user no longer pays.
+        assert_eq!(other.take(100).unwrap().len(), 100);
+        assert_eq!((charged(&of_one), charged(&of_other)), (0, 50));
+        drop(buffers);
+        assert_eq!(charged(&of_other), 0);
+        other.keep(vec![0; 50]);
+        assert!(other.take(50).is_none(), "its list is gone");
     }
 }

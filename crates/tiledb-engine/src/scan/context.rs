@@ -19,11 +19,13 @@ use crate::geometry::box_runs::Coordinates;
 use crate::geometry::subarray::Subarray;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::stats::pruner::TilePruner;
+use crate::storage::Storage;
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::tile_memory::{Scratch, TileMemory};
 
 thread_local! {
-    /// Decompression contexts are expensive to make; each decoding thread keeps its own.
+    /// Decompression contexts are expensive to make, so each decoding thread keeps its own. Decoding threads belong to an
+    /// engine and end with it, and so does this.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -67,6 +69,8 @@ pub struct ScanContext {
     pub schema: SchemaRef,
     /// The budget that memory is reserved from.
     pub memory: Arc<TileMemory>,
+    /// The storage of the plan, whose idle buffers are charged to the scan.
+    storage: Storage,
     /// Columns of coordinates that dense units share.
     pub coordinates: Arc<CoordinateColumns>,
     /// The counters of the scan.
@@ -76,12 +80,25 @@ pub struct ScanContext {
 }
 
 impl ScanContext {
-    /// The context of one partition.
+    /// The context of one partition. Buffers that it leaves idle are charged to its budget, too.
     pub fn new(
         plan: Arc<ScanPlan>,
         memory: Arc<dyn MemoryBudget>,
         metrics: Arc<ScanMetrics>,
     ) -> Self {
+        let idle = Arc::clone(&memory);
+        Self::leaving(plan, memory, idle, metrics)
+    }
+
+    /// The context of one partition, which charges buffers that it leaves idle to `idle`.
+    pub fn leaving(
+        plan: Arc<ScanPlan>,
+        memory: Arc<dyn MemoryBudget>,
+        idle: Arc<dyn MemoryBudget>,
+        metrics: Arc<ScanMetrics>,
+    ) -> Self {
+        let storage = plan.spec.table.snapshot.storage.clone().charging(&idle);
+        let idle = storage.engine().tile_account(idle);
         Self {
             schema: plan.spec.output_schema(),
             subarray: Arc::clone(&plan.spec.subarray),
@@ -91,7 +108,8 @@ impl ScanContext {
             row_order: None,
             pace: Pace::default(),
             plan,
-            memory: TileMemory::new(memory),
+            memory: TileMemory::new(memory, idle),
+            storage,
             coordinates: Arc::default(),
             metrics,
             units_read: Arc::default(),
@@ -179,7 +197,7 @@ impl ScanContext {
                 done
             })
         };
-        threads::decode_until_dropped(work).await?
+        threads::decode_until_dropped(self.storage.engine(), work).await?
     }
 
     /// Reads the bytes that were asked for, and counts them.
@@ -189,7 +207,7 @@ impl ScanContext {
         self.metrics
             .bytes_fetched
             .add(usize::try_from(list.bytes())?);
-        let fetched = list.fetch(&self.plan.spec.table.snapshot.storage).await?;
+        let fetched = list.fetch(&self.storage).await?;
         self.metrics.fetch_nanos.add_elapsed(start);
         Ok(fetched)
     }

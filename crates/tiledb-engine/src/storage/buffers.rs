@@ -4,43 +4,40 @@
 //! allocator gives the pages back when it is dropped. Reading tiles that way costs half as much again as reading them
 //! into memory that was touched before. So buffers return here when the last slice of them is gone.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
-use crate::memory::idle::IdleBuffers;
+use crate::memory::idle::IdleAccount;
 
 /// Smaller ones are as cheap to make as to look for.
 const SMALLEST_KEPT: usize = 64 << 10;
-/// Bytes kept at most.
-const KEPT_BYTES: usize = 32 << 20;
 
-/// Buffers waiting to be used again.
-static IDLE: IdleBuffers<Vec<u8>> = IdleBuffers::new(KEPT_BYTES);
-
-/// Gives the buffers that wait to be used again back to the system.
-pub fn release_buffers() {
-    IDLE.release();
-}
+/// Where buffers come from and return to.
+pub(super) type FileBuffers = Arc<IdleAccount<Vec<u8>>>;
 
 /// A buffer of a given length that is kept for others when dropped.
 #[derive(Debug)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
     len: usize,
+    /// Where it returns to; `None` if it is too short to be kept.
+    home: Option<FileBuffers>,
 }
 
 impl Buffer {
     /// A buffer of `len` bytes; what they are is left to chance.
-    pub(super) fn new(len: usize) -> std::io::Result<Self> {
-        let used = (len >= SMALLEST_KEPT).then(|| IDLE.take(len)).flatten();
-        if let Some(bytes) = used {
-            return Ok(Self { bytes, len });
+    pub(super) fn new(len: usize, buffers: &FileBuffers) -> std::io::Result<Self> {
+        let home = (len >= SMALLEST_KEPT).then(|| Arc::clone(buffers));
+        if let Some(bytes) = home.as_ref().and_then(|home| home.take(len)) {
+            return Ok(Self { bytes, len, home });
         }
         let mut bytes = Vec::new();
         bytes
             .try_reserve_exact(len)
             .map_err(|e| std::io::Error::new(std::io::ErrorKind::OutOfMemory, e))?;
         bytes.resize(len, 0);
-        Ok(Self { bytes, len })
+        Ok(Self { bytes, len, home })
     }
 
     pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
@@ -61,9 +58,8 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
-        if bytes.len() >= SMALLEST_KEPT {
-            IDLE.keep(bytes);
+        if let Some(home) = &self.home {
+            home.keep(std::mem::take(&mut self.bytes));
         }
     }
 }
@@ -71,26 +67,34 @@ impl Drop for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::engine::{Engine, EngineOptions};
 
     #[test]
     fn a_buffer_is_used_again_when_its_last_slice_is_gone() {
-        let mut buffer = Buffer::new(1 << 20).unwrap();
+        let engine = Engine::new(EngineOptions::default());
+        let buffers = engine.file_account(None);
+        let mut buffer = Buffer::new(1 << 20, &buffers).unwrap();
         buffer.as_mut_slice().fill(7);
         let bytes = buffer.freeze();
         let slice = bytes.slice(5..6);
         let address = bytes.as_ptr();
         drop(bytes);
-        // Others test at the same time, and may take what this one gives back: a buffer in use is never given out.
-        let other = Buffer::new(1 << 20).unwrap();
-        assert_ne!(other.as_ref().as_ptr(), address);
+        let other = Buffer::new(1 << 20, &buffers).unwrap();
+        assert_ne!(other.as_ref().as_ptr(), address, "it is still in use");
         assert_eq!(slice, [7_u8][..]);
-        assert_eq!(other.as_ref().len(), 1 << 20);
+        drop(slice);
+        assert_eq!(engine.idle_bytes(), 1 << 20);
+        let again = Buffer::new(1 << 20, &buffers).unwrap();
+        assert_eq!(again.as_ref().as_ptr(), address);
+        assert_eq!((again.as_ref().len(), engine.idle_bytes()), (1 << 20, 0));
     }
 
     #[test]
     fn a_shorter_use_of_a_longer_buffer_shows_only_its_length() {
-        drop(Buffer::new(100 << 10).unwrap());
-        let mut shorter = Buffer::new(99 << 10).unwrap();
+        let engine = Engine::new(EngineOptions::default());
+        let buffers = engine.file_account(None);
+        drop(Buffer::new(100 << 10, &buffers).unwrap());
+        let mut shorter = Buffer::new(99 << 10, &buffers).unwrap();
         shorter.as_mut_slice().fill(1);
         assert_eq!(shorter.as_ref().len(), 99 << 10);
         assert_eq!(shorter.freeze().len(), 99 << 10);

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moka::sync::Cache;
 use tokio::sync::OnceCell;
@@ -18,8 +18,6 @@ use super::location::{Location, StoreId};
 use crate::error::{Error, Result};
 use crate::filter::KeyFingerprint;
 
-/// The budget of the cache shared by a process.
-const DEFAULT_BUDGET_BYTES: u64 = 128 << 20;
 /// The memory of an entry besides its value and its path: keys, links, counters.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
@@ -119,13 +117,6 @@ impl MetadataCache {
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
-    }
-
-    /// The cache shared by the process, of 128 MiB.
-    pub fn shared() -> Arc<Self> {
-        static SHARED: OnceLock<Arc<MetadataCache>> = OnceLock::new();
-        let shared = SHARED.get_or_init(|| Arc::new(Self::new(DEFAULT_BUDGET_BYTES)));
-        Arc::clone(shared)
     }
 
     /// The value under `key`, if it is cached.

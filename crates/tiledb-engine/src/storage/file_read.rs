@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use tokio::runtime::Handle;
 
-use super::buffers::Buffer;
+use super::buffers::{Buffer, FileBuffers};
 
 /// Bytes read between two checks whether the caller still waits.
 const PIECE_BYTES: usize = 8 << 20;
@@ -39,25 +39,34 @@ pub(super) struct FileRead {
 }
 
 /// Opens a file and reads it. A folder is an error.
-pub(super) async fn open(path: PathBuf, wanted: Wanted) -> io::Result<FileRead> {
-    blocking(move |waiter| open_and_read(path, wanted, waiter)).await
+pub(super) async fn open(
+    path: PathBuf,
+    wanted: Wanted,
+    buffers: FileBuffers,
+) -> io::Result<FileRead> {
+    blocking(move |waiter| open_and_read(path, wanted, &buffers, waiter)).await
 }
 
 /// Opens files and reads them, one after the other.
 pub(super) async fn open_all(
     files: Vec<(PathBuf, Wanted)>,
+    buffers: FileBuffers,
 ) -> io::Result<Vec<io::Result<FileRead>>> {
     blocking(move |waiter| {
         let files = files.into_iter();
-        let reads = files.map(|(path, wanted)| open_and_read(path, wanted, waiter));
+        let reads = files.map(|(path, wanted)| open_and_read(path, wanted, &buffers, waiter));
         Ok(reads.collect())
     })
     .await
 }
 
 /// Reads `ranges` of an open file, which the caller has checked against its size.
-pub(super) async fn read(mut file: File, ranges: Vec<Range<u64>>) -> io::Result<Vec<Bytes>> {
-    blocking(move |waiter| read_all(&mut file, ranges, waiter)).await
+pub(super) async fn read(
+    mut file: File,
+    ranges: Vec<Range<u64>>,
+    buffers: FileBuffers,
+) -> io::Result<Vec<Bytes>> {
+    blocking(move |waiter| read_all(&mut file, ranges, &buffers, waiter)).await
 }
 
 /// Runs `work` on a thread that may block; the `Weak` expires when the caller stops waiting.
@@ -78,7 +87,12 @@ async fn blocking<T: Send + 'static>(
     clippy::single_range_in_vec_init,
     reason = "a list of one range is meant"
 )]
-fn open_and_read(path: PathBuf, wanted: Wanted, waiter: &Weak<()>) -> io::Result<FileRead> {
+fn open_and_read(
+    path: PathBuf,
+    wanted: Wanted,
+    buffers: &FileBuffers,
+    waiter: &Weak<()>,
+) -> io::Result<FileRead> {
     let mut file = open_at_once(&path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
@@ -95,7 +109,7 @@ fn open_and_read(path: PathBuf, wanted: Wanted, waiter: &Weak<()>) -> io::Result
         Wanted::Ranges(ranges) => ranges,
     };
     let buffers = match ranges.iter().all(|range| range.end <= file_bytes) {
-        true => read_all(&mut file, ranges, waiter)?,
+        true => read_all(&mut file, ranges, buffers, waiter)?,
         false => Vec::new(),
     };
     Ok(FileRead {
@@ -113,16 +127,26 @@ fn open_at_once(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-fn read_all(file: &mut File, ranges: Vec<Range<u64>>, waiter: &Weak<()>) -> io::Result<Vec<Bytes>> {
+fn read_all(
+    file: &mut File,
+    ranges: Vec<Range<u64>>,
+    buffers: &FileBuffers,
+    waiter: &Weak<()>,
+) -> io::Result<Vec<Bytes>> {
     let ranges = ranges.into_iter();
     ranges
-        .map(|range| read_range(file, range, waiter))
+        .map(|range| read_range(file, range, buffers, waiter))
         .collect()
 }
 
-fn read_range(file: &mut File, range: Range<u64>, waiter: &Weak<()>) -> io::Result<Bytes> {
+fn read_range(
+    file: &mut File,
+    range: Range<u64>,
+    buffers: &FileBuffers,
+    waiter: &Weak<()>,
+) -> io::Result<Bytes> {
     let len = range.end.saturating_sub(range.start);
-    let mut buffer = Buffer::new(usize::try_from(len).map_err(io::Error::other)?)?;
+    let mut buffer = Buffer::new(usize::try_from(len).map_err(io::Error::other)?, buffers)?;
     file.seek(SeekFrom::Start(range.start))?;
     let mut filled = 0;
     while let Some(rest) = buffer
@@ -154,17 +178,23 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::memory::idle::IdleAccount;
 
     #[test]
     fn reads_ranges_without_a_runtime_and_stops_when_nobody_waits() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"0123456789").unwrap();
         let ranges = vec![3..5, 0..10, 9..9];
-        let read = futures::executor::block_on(read(file.try_clone().unwrap(), ranges)).unwrap();
+        let read = futures::executor::block_on(read(
+            file.try_clone().unwrap(),
+            ranges,
+            IdleAccount::closed(),
+        ))
+        .unwrap();
         assert_eq!(read, [&b"34"[..], b"0123456789", b""]);
 
         let nobody = Weak::new();
-        let error = read_range(&mut file, 0..5, &nobody).unwrap_err();
+        let error = read_range(&mut file, 0..5, &IdleAccount::closed(), &nobody).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Interrupted);
     }
 
@@ -173,7 +203,13 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"0123456789").unwrap();
         let waiting = Arc::new(());
-        let error = read_range(&mut file, 4..20, &Arc::downgrade(&waiting)).unwrap_err();
+        let error = read_range(
+            &mut file,
+            4..20,
+            &IdleAccount::closed(),
+            &Arc::downgrade(&waiting),
+        )
+        .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         assert!(error.to_string().contains("ends at 10"), "{error}");
     }
@@ -186,7 +222,8 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.unwrap().success());
         for path in [pipe, PathBuf::from("/dev/zero")] {
-            let opened = futures::executor::block_on(open(path, Wanted::Whole));
+            let opened =
+                futures::executor::block_on(open(path, Wanted::Whole, IdleAccount::closed()));
             let error = opened.unwrap_err();
             assert!(error.to_string().starts_with("a pipe,"), "{error}");
         }
@@ -197,7 +234,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, "0123456789").unwrap();
-        let open = |wanted| futures::executor::block_on(open(path.clone(), wanted)).unwrap();
+        let open = |wanted| {
+            futures::executor::block_on(open(path.clone(), wanted, IdleAccount::closed())).unwrap()
+        };
         assert_eq!(open(Wanted::Whole).buffers, [&b"0123456789"[..]]);
         assert_eq!(open(Wanted::End(3)).buffers, [&b"789"[..]]);
         assert_eq!(open(Wanted::End(30)).buffers, [&b"0123456789"[..]]);
@@ -205,7 +244,7 @@ mod tests {
         assert_eq!((beyond.file_bytes, beyond.buffers.len()), (10, 0));
         let paths = [folder.path().to_owned(), folder.path().join("g"), path];
         let ends = paths.map(|path| (path, Wanted::End(2))).to_vec();
-        let ends = futures::executor::block_on(open_all(ends)).unwrap();
+        let ends = futures::executor::block_on(open_all(ends, IdleAccount::closed())).unwrap();
         let missing = |e: &io::Result<FileRead>| e.as_ref().unwrap_err().kind();
         assert_eq!(missing(&ends[0]), io::ErrorKind::NotFound);
         assert_eq!(missing(&ends[1]), io::ErrorKind::NotFound);

@@ -11,6 +11,8 @@
 mod buffers;
 mod cache;
 mod coalesce;
+mod decode_threads;
+mod engine;
 mod external;
 mod failures;
 mod file_read;
@@ -28,8 +30,8 @@ pub use file_write::{FileEvent, recorder};
 #[cfg(any(test, feature = "testing"))]
 pub use listing::believed;
 
-pub use buffers::release_buffers;
 pub use cache::{CacheKey, CacheStats, MetadataCache};
+pub use engine::{Engine, EngineOptions, WeakEngine};
 pub use external::{ExternalMembers, Followed, Link, Prefix};
 pub use listing::{FileInfo, Keep, Listed, Listing};
 pub use location::Location;

@@ -1,4 +1,4 @@
-//! A [`Storage`] reads the files of one array: its location, and the key, cache and counters to read with.
+//! A [`Storage`] reads the files of one array: its location, and the engine, key, cache and counters to read with.
 
 /// Calls a method of [`access::FileAccess`] for the place where the files of a storage are.
 macro_rules! of_files {
@@ -33,7 +33,9 @@ use object_store::ObjectStore;
 
 use self::disk::DiskFiles;
 use self::objects::ObjectFiles;
+use super::buffers::FileBuffers;
 use super::cache::{CacheKey, MetadataCache};
+use super::engine::Engine;
 use super::listing::FileInfo;
 use super::location::Location;
 use super::request_log::{IoCounters, RequestLog};
@@ -49,12 +51,14 @@ pub struct Storage {
     /// The folder that was opened or attached, if this array or group is a member of it.
     root: Option<Arc<Location>>,
     options: IoOptions,
+    engine: Engine,
     cache: Arc<MetadataCache>,
     counters: Arc<IoCounters>,
     log: Option<Arc<RequestLog>>,
     encryption: Encryption,
     /// Grants the memory of large metadata; without it, they take what they need.
     memory: Option<Arc<dyn MemoryBudget>>,
+    buffers: FileBuffers,
 }
 
 /// The place where the files of an array are. Only [`Storage::files`] looks at which one it is.
@@ -72,18 +76,20 @@ struct Encryption {
 }
 
 impl Storage {
-    /// Reads below `location`, with the cache that the process shares.
+    /// Reads below `location`, in the [shared](Engine::shared) engine.
     pub fn new(location: Location) -> Self {
-        let options = if location.is_files() {
-            IoOptions::LOCAL
-        } else {
-            IoOptions::REMOTE
-        };
+        Self::in_engine(location, &Engine::shared())
+    }
+
+    /// Reads below `location`, with the cache, the threads and the buffers of an engine.
+    pub fn in_engine(location: Location, engine: &Engine) -> Self {
         Self {
+            options: IoOptions::of(&location),
             location,
             root: None,
-            options,
-            cache: MetadataCache::shared(),
+            engine: engine.clone(),
+            cache: Arc::clone(engine.cache()),
+            buffers: engine.file_account(None),
             counters: Arc::default(),
             log: None,
             encryption: Encryption::default(),
@@ -97,7 +103,7 @@ impl Storage {
         let options = if location.is_files() == self.location.is_files() {
             self.options
         } else {
-            Self::new(location.clone()).options
+            IoOptions::of(&location)
         };
         Self {
             location,
@@ -120,7 +126,7 @@ impl Storage {
         self.root.as_deref().unwrap_or(&self.location)
     }
 
-    /// Sets the cache.
+    /// Sets a cache other than that of the engine.
     #[must_use]
     pub fn with_cache(mut self, cache: Arc<MetadataCache>) -> Self {
         self.cache = cache;
@@ -154,10 +160,19 @@ impl Storage {
         self
     }
 
-    /// Sets the memory limit of metadata: what is large is granted by it while it is decoded.
+    /// Sets the memory limit of metadata: what is large is granted by it while it is decoded. The idle buffers of files that
+    /// were read here are charged to it, too.
     #[must_use]
-    pub fn with_memory(mut self, budget: Arc<dyn MemoryBudget>) -> Self {
-        self.memory = Some(budget);
+    pub fn with_memory(self, budget: Arc<dyn MemoryBudget>) -> Self {
+        let mut storage = self.charging(&budget);
+        storage.memory = Some(budget);
+        storage
+    }
+
+    /// Charges the idle buffers of files that are read from now on to `budget`.
+    #[must_use]
+    pub fn charging(mut self, budget: &Arc<dyn MemoryBudget>) -> Self {
+        self.buffers = self.engine.file_account(Some(budget));
         self
     }
 
@@ -223,6 +238,11 @@ impl Storage {
         &self.location
     }
 
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// The cache of parsed metadata.
     pub fn cache(&self) -> &Arc<MetadataCache> {
         &self.cache
@@ -255,6 +275,10 @@ impl Storage {
             true => Files::Disk(DiskFiles { storage: self }),
             false => Files::Objects(ObjectFiles { storage: self }),
         }
+    }
+
+    fn buffers(&self) -> FileBuffers {
+        Arc::clone(&self.buffers)
     }
 
     fn store(&self) -> &Arc<dyn ObjectStore> {
@@ -304,4 +328,11 @@ impl IoOptions {
         request_bytes: 16 << 20,
         parallel_requests: 10,
     };
+
+    fn of(location: &Location) -> Self {
+        match location.is_files() {
+            true => Self::LOCAL,
+            false => Self::REMOTE,
+        }
+    }
 }

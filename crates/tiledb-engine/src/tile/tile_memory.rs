@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arrow::buffer::MutableBuffer;
 
@@ -16,23 +16,12 @@ use crate::arrow::{MemoryHome, TileBuffer, check_memory};
 use crate::error::Result;
 use crate::filter;
 use crate::memory::budget::{Grant, MemoryBudget};
-use crate::memory::idle::{IdleBuffers, best_fit};
+use crate::memory::idle::{IdleAccount, best_fit};
 
 /// Smaller allocations are cheap to make and to clear, and are not kept.
 const SMALLEST_KEPT_BYTES: usize = 16 << 10;
 /// The most bytes that are idle within one scan.
 const MOST_IDLE_BYTES: usize = 32 << 20;
-
-/// The most bytes that are idle between scans.
-const MOST_KEPT_BYTES: usize = 16 << 20;
-
-/// The memory that later scans may take.
-static IDLE: IdleBuffers<MutableBuffer> = IdleBuffers::new(MOST_KEPT_BYTES);
-
-/// Gives the memory that waits for other scans back to the system.
-pub fn release_tile_memory() {
-    IDLE.release();
-}
 
 /// Memory that waits for the next tile.
 #[derive(Debug)]
@@ -47,19 +36,35 @@ pub struct TileMemory {
     budget: Arc<dyn MemoryBudget>,
     /// Longest waiting first.
     idle: Mutex<VecDeque<Idle>>,
+    home: Arc<TileHome>,
+}
+
+/// Where the memory of a scan's tiles returns: to the scan, or to the engine if the scan has ended. A query may hold the last
+/// batches of a scan longer than the scan.
+#[derive(Debug)]
+struct TileHome {
+    scan: Weak<TileMemory>,
+    engine: Arc<IdleAccount<MutableBuffer>>,
 }
 
 impl TileMemory {
-    /// Memory from `budget`.
-    pub fn new(budget: Arc<dyn MemoryBudget>) -> Arc<Self> {
-        Arc::new(Self {
+    /// Memory from `budget`. What is idle at the end of the scan goes to `engine`, which also supplies memory.
+    pub fn new(
+        budget: Arc<dyn MemoryBudget>,
+        engine: Arc<IdleAccount<MutableBuffer>>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|scan| Self {
             budget,
             idle: Mutex::default(),
+            home: Arc::new(TileHome {
+                scan: Weak::clone(scan),
+                engine,
+            }),
         })
     }
 
     /// A buffer of `bytes` bytes of unspecified content, for which memory was reserved.
-    pub fn buffer(self: &Arc<Self>, bytes: usize) -> Result<TileBuffer> {
+    pub fn buffer(&self, bytes: usize) -> Result<TileBuffer> {
         if bytes < SMALLEST_KEPT_BYTES {
             return TileBuffer::zeroed(bytes);
         }
@@ -71,7 +76,8 @@ impl TileMemory {
                 MutableBuffer::from_len_zeroed(size)
             }
         };
-        TileBuffer::in_memory(memory, bytes, self).map_or_else(|| TileBuffer::zeroed(bytes), Ok)
+        let home = Arc::clone(&self.home);
+        TileBuffer::in_memory(memory, bytes, home).map_or_else(|| TileBuffer::zeroed(bytes), Ok)
     }
 
     /// Memory that was used before.
@@ -82,7 +88,7 @@ impl TileMemory {
             return Some(idle.memory);
         }
         drop(idle);
-        IDLE.take(bytes)
+        self.home.engine.take(bytes)
     }
 
     fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
@@ -95,7 +101,7 @@ impl Drop for TileMemory {
         let idle = std::mem::take(&mut *self.idle());
         for Idle { memory, _grant } in idle {
             drop(_grant);
-            IDLE.keep(memory);
+            self.home.engine.keep(memory);
         }
     }
 }
@@ -108,8 +114,18 @@ fn size_class(bytes: usize) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-impl MemoryHome for TileMemory {
+impl MemoryHome for TileHome {
     fn give(&self, memory: MutableBuffer) {
+        match self.scan.upgrade() {
+            Some(scan) => scan.keep(memory),
+            None => self.engine.keep(memory),
+        }
+    }
+}
+
+impl TileMemory {
+    /// Keeps memory for the next tiles.
+    fn keep(&self, memory: MutableBuffer) {
         let bytes = memory.len();
         let kept = SMALLEST_KEPT_BYTES..=MOST_IDLE_BYTES;
         let Some(grant) = kept
@@ -130,10 +146,6 @@ impl MemoryHome for TileMemory {
         {
             waiting = waiting.saturating_sub(oldest.memory.len());
         }
-    }
-
-    fn give_orphan(memory: MutableBuffer) {
-        IDLE.keep(memory);
     }
 }
 
@@ -217,6 +229,7 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use crate::memory::budget::Unlimited;
+    use crate::storage::{Engine, EngineOptions};
 
     /// Grants up to a limit.
     #[derive(Debug)]
@@ -237,7 +250,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_again() {
-        let memory = TileMemory::new(Arc::new(Unlimited));
+        let memory = TileMemory::new(Arc::new(Unlimited), IdleAccount::closed());
         let first = Buffer::from(memory.buffer(100_000).unwrap());
         let address = first.as_ptr();
         drop(first);
@@ -254,10 +267,32 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_outlives_its_scan_waits_for_others() {
+        let engine = Engine::new(EngineOptions::default());
+        let scan = || {
+            let budget: Arc<dyn MemoryBudget> = Arc::new(Unlimited);
+            TileMemory::new(Arc::clone(&budget), engine.tile_account(budget))
+        };
+        let memory = scan();
+        let [waiting, used] = [100_000, 300_000].map(|bytes| memory.buffer(bytes).unwrap());
+        let used = Buffer::from(used);
+        drop(waiting);
+        assert_eq!(engine.idle_bytes(), 0, "it waits for the scan's next tile");
+        drop(memory);
+        let after_scan = engine.idle_bytes();
+        assert!(after_scan >= 100_000);
+        let address = used.as_ptr();
+        drop(used);
+        assert!(engine.idle_bytes() >= after_scan + 300_000);
+        let again = scan().buffer(300_000).unwrap();
+        assert_eq!(again.as_slice().as_ptr(), address);
+    }
+
+    #[test]
     fn what_waits_is_bounded_accounted_for_and_given_up_first() {
         let limit = 100 << 20;
         let left = Arc::new(AtomicUsize::new(limit));
-        let memory = TileMemory::new(Arc::new(Limited(Arc::clone(&left))));
+        let memory = TileMemory::new(Arc::new(Limited(Arc::clone(&left))), IdleAccount::closed());
         let used: Vec<_> = (0..100)
             .map(|_| Buffer::from(memory.buffer(1 << 20).unwrap()))
             .collect();
@@ -277,7 +312,8 @@ mod tests {
         let mut scratch = Scratch::default();
         for panics in [false, true] {
             let left = Arc::new(AtomicUsize::new(1 << 20));
-            let memory = TileMemory::new(Arc::new(Limited(Arc::clone(&left))));
+            let memory =
+                TileMemory::new(Arc::new(Limited(Arc::clone(&left))), IdleAccount::closed());
             let serve = || {
                 let serving = scratch.serve(&memory, Arc::default());
                 drop(Buffer::from(serving.buffer(100_000).unwrap()));

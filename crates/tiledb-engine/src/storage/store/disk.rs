@@ -72,7 +72,7 @@ impl FileAccess for DiskFiles<'_> {
             }
         };
         let ends = paths.into_iter().map(|path| (path, Wanted::End(len)));
-        match file_read::open_all(ends.collect()).await {
+        match file_read::open_all(ends.collect(), self.storage.buffers()).await {
             Ok(ends) => {
                 let files = files.iter().zip(ends);
                 let read = |(file, end): (&String, io::Result<FileRead>)| {
@@ -131,7 +131,7 @@ impl FileAccess for DiskFiles<'_> {
                 wanted.push((self.path(file)?, Wanted::Ranges(plan.requests.clone())));
             }
         }
-        let reads = file_read::open_all(wanted).await;
+        let reads = file_read::open_all(wanted, self.storage.buffers()).await;
         let mut reads = reads
             .map_err(|e| self.storage.io_failed("", e))?
             .into_iter();
@@ -257,7 +257,7 @@ impl DiskFiles<'_> {
     }
 
     async fn open(&self, file: &str, wanted: Wanted) -> Result<FileRead> {
-        let found = file_read::open(self.path(file)?, wanted).await;
+        let found = file_read::open(self.path(file)?, wanted, self.storage.buffers()).await;
         found.map_err(|error| self.storage.io_failed(file, error))
     }
 

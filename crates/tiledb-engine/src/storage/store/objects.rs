@@ -284,7 +284,7 @@ impl ObjectFiles<'_> {
             return Err(self.storage.truncated(file, result.meta.size, asked));
         }
         let tickets = self.storage.start_ranges(file, requests);
-        let buffers = file_read::read(opened, requests.to_vec()).await;
+        let buffers = file_read::read(opened, requests.to_vec(), self.storage.buffers()).await;
         let buffers = buffers.map_err(|error| self.storage.io_failed(file, error))?;
         finish_ranges(tickets, &buffers);
         Ok(Some(buffers))
@@ -296,7 +296,7 @@ impl ObjectFiles<'_> {
             let bytes = result.bytes().await;
             return bytes.map_err(|error| self.storage.failed("read", file, error));
         };
-        let buffers = file_read::read(opened, vec![result.range]).await;
+        let buffers = file_read::read(opened, vec![result.range], self.storage.buffers()).await;
         let buffers = buffers.map_err(|error| self.storage.io_failed(file, error))?;
         Ok(buffers.into_iter().next().unwrap_or_default())
     }

@@ -106,7 +106,8 @@ impl StagedArray {
             self.storage.uri(),
         );
         let key = self.storage.encryption_key().cloned();
-        let memory = Storage::new(location).with_encryption_key(key);
+        let memory = Storage::in_engine(location, self.storage.engine());
+        let memory = memory.with_encryption_key(key);
         put_all(&memory, &self.files).await?;
         let snapshot = Snapshot::open(&memory, OpenWindow::default()).await?;
         Ok(snapshot.at_storage(self.storage.clone()))

@@ -250,7 +250,7 @@ pub async fn check_runs(
             return Ok(findings.collect());
         }
     };
-    threads::decode(move || {
+    threads::decode(storage.engine(), move || {
         let mut scratch = Scratch::default();
         let checked = tiles
             .into_iter()

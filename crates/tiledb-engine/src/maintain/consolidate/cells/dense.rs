@@ -201,7 +201,7 @@ impl DenseMerge {
                 both.push(merge.load(asked, grant).await?);
             }
             let output = Arc::clone(&self.output);
-            threads::decode(move || {
+            threads::decode(self.storage.engine(), move || {
                 let made = both.iter().map(|parts| parts.make(&output.fields));
                 let made = made.collect::<Result<Vec<_>>>()?;
                 let [expected, found] = made.as_slice() else {
@@ -280,7 +280,7 @@ impl DenseMerge {
                 ..
             } = asked;
             let fetched = list.fetch(&storage).await?;
-            let columns = threads::decode(move || {
+            let columns = threads::decode(storage.engine(), move || {
                 let mut scratch = Scratch::default();
                 let each = sources.iter().zip(&inputs).map(|(source, asked)| {
                     let Some(asked) = asked else {

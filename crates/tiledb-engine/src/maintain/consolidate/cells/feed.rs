@@ -339,7 +339,7 @@ impl FeedState {
             idle().push(scratch);
             tiles
         };
-        let mut tiles = threads::decode(work).await??;
+        let mut tiles = threads::decode(self.storage.engine(), work).await??;
         grant.shrink_to(decoded);
         // Each tile releases its memory when the merge no longer needs it.
         for (tile, bytes) in tiles.iter_mut().zip(each) {

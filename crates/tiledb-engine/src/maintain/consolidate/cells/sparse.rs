@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::maintain::consolidate::options::Progress;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::threads;
-use crate::storage::Storage;
+use crate::storage::{Engine, Storage};
 use crate::write::encode::RawTile;
 use crate::write::fragment::{FragmentWriter, StagedFragment};
 use crate::write::pipeline::TilePipeline;
@@ -74,6 +74,7 @@ struct VerifiedCells {
     feed: Feed,
     left: u64,
     budget: Arc<dyn MemoryBudget>,
+    engine: Engine,
 }
 
 impl SparseMerge {
@@ -130,6 +131,7 @@ impl SparseMerge {
             feed,
             left: tiles,
             budget: Arc::clone(&self.budget),
+            engine: self.storage.engine().clone(),
         }));
         let merged = self.merge(trust, &mut sink).await?;
         match sink {
@@ -144,7 +146,7 @@ impl SparseMerge {
     async fn merge(&self, trust: Trust, sink: &mut Sink) -> Result<Option<MergedCells>> {
         let (mut merger, mut feed) = self.begin(trust).await?;
         loop {
-            let (advanced, step) = threads::decode(move || {
+            let (advanced, step) = threads::decode(self.storage.engine(), move || {
                 let step = merger.advance();
                 (merger, step)
             })
@@ -266,8 +268,9 @@ impl Sink {
                 let make = move || recipe.make(&output.fields);
                 pipeline.push_made(make, vec![room.memory]).await
             }
-            (Self::Comparison(_), Some(written)) => {
-                threads::decode(move || compare(&recipe, written, &output)).await?
+            (Self::Comparison(comparison), Some(written)) => {
+                let work = move || compare(&recipe, written, &output);
+                threads::decode(&comparison.engine, work).await?
             }
             (Self::Comparison(_), None) => Err(Error::internal("there is no tile to compare with")),
         }
