@@ -2,10 +2,13 @@
 //!
 //! A program that sets nothing uses one engine ([`Engine::shared`]). A server, or a library in a larger program, opens several,
 //! which share nothing: what one caches, decodes or leaves idle takes nothing from the others.
+//!
+//! The subtle thing: to each other, two engines of one process are like two processes. Each has a clock of its own, so their
+//! changes of one array may have the same time, as those of two processes may.
 
 use std::fmt;
 use std::num::NonZero;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arrow::buffer::MutableBuffer;
 use tokio::runtime::Handle;
@@ -81,7 +84,8 @@ impl EngineOptions {
     }
 }
 
-/// What arrays share that are opened together: cached metadata, threads that decode, and buffers that wait for the next query.
+/// What arrays share that are opened together: cached metadata, threads that decode, buffers that wait for the next query, and
+/// the clock of changes.
 ///
 /// Clones are handles of the same engine. Arrays, tables and scans hold one. When the last is dropped, the threads end and the
 /// buffers are freed.
@@ -98,6 +102,16 @@ struct EngineState {
     unbudgeted: Arc<IdleAccount<Vec<u8>>>,
     /// Idle memory of decoded tiles.
     tiles: Arc<IdleBuffers<MutableBuffer>>,
+    ticks: Arc<Mutex<ClockTicks>>,
+}
+
+/// The last time and the last name that an engine gave to a change.
+#[derive(Debug, Default)]
+pub struct ClockTicks {
+    /// The time, in milliseconds since 1970.
+    pub last_ms: u64,
+    /// Makes names of one millisecond ascend in the order of their making, as libtiledb's do.
+    pub counter: u32,
 }
 
 impl Engine {
@@ -114,6 +128,7 @@ impl Engine {
             files,
             tiles: IdleBuffers::new(tile_bytes, Arc::clone(&idle)),
             idle,
+            ticks: Arc::default(),
             options,
         }))
     }
@@ -177,6 +192,11 @@ impl Engine {
     /// The account of a reader of tiles, whose idle memory is charged to `budget`.
     pub fn tile_account(&self, budget: Arc<dyn MemoryBudget>) -> Arc<IdleAccount<MutableBuffer>> {
         self.0.tiles.account(budget)
+    }
+
+    /// The last time and the last name of a change.
+    pub(crate) fn ticks(&self) -> &Arc<Mutex<ClockTicks>> {
+        &self.0.ticks
     }
 }
 

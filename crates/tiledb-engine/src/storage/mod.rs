@@ -31,7 +31,7 @@ pub use file_write::{FileEvent, recorder};
 pub use listing::believed;
 
 pub use cache::{CacheKey, CacheStats, MetadataCache};
-pub use engine::{Engine, EngineOptions, WeakEngine};
+pub use engine::{ClockTicks, Engine, EngineOptions, WeakEngine};
 pub use external::{ExternalMembers, Followed, Link, Prefix};
 pub use listing::{FileInfo, Keep, Listed, Listing};
 pub use location::Location;

@@ -122,7 +122,8 @@ impl MetadataEdit {
         let entries = self.entries.iter().map(entry).collect::<Vec<_>>();
         let contents = encode_metadata(&entries)?;
         let tile = generic_tile::encode_with(&contents, storage.encryption_key())?;
-        let (time, clock) = (self.change.time().await, &self.change.clock);
+        let clock = self.change.clock_of(&storage);
+        let time = self.change.time(&clock).await;
         let file = format!("{METADATA_FOLDER}/{}", clock.fresh_name(time, time)?);
         let put = storage.create_file(&file, Bytes::from(tile)).await;
         put.map_err(|e| e.with("array", storage.uri()))?;

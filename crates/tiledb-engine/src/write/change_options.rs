@@ -14,7 +14,7 @@ pub(super) struct ChangeOptions {
     pub encryption_key: Option<Arc<EncryptionKey>>,
     /// The time that was chosen for the change.
     pub time: Option<TimestampMs>,
-    /// The source of times and names.
+    /// The source of times and names; see [`ChangeOptions::clock_of`].
     pub clock: Clock,
 }
 
@@ -38,11 +38,16 @@ impl ChangeOptions {
         }
     }
 
-    /// The chosen time, or the present.
-    pub async fn time(&self) -> TimestampMs {
+    /// The clock of the engine of `storage`, or the chosen one.
+    pub fn clock_of(&self, storage: &Storage) -> Clock {
+        self.clock.in_engine(storage.engine())
+    }
+
+    /// The chosen time, or the present of `clock`.
+    pub async fn time(&self, clock: &Clock) -> TimestampMs {
         match self.time {
             Some(time) => time,
-            None => self.clock.fresh_time().await,
+            None => clock.fresh_time().await,
         }
     }
 }

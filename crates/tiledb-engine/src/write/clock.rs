@@ -1,6 +1,6 @@
 //! The time of changes, and names that nobody else has (specification: "Timestamped Name").
 //!
-//! The subtle thing: a delete also hits cells written in its own millisecond, so no two changes of a process share one. The
+//! The subtle thing: a delete also hits cells written in its own millisecond, so no two changes of an engine share one. The
 //! clock waits for the next millisecond instead of running ahead, because a reader sees nothing of the future.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +10,7 @@ use crate::array::window::TimestampMs;
 use crate::error::{Error, Result};
 use crate::format::names::CHANGE_MARK;
 use crate::format::version::FormatVersion;
+use crate::storage::{ClockTicks, Engine};
 
 /// How long to wait for a system clock that was set back.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -17,55 +18,76 @@ const TICK: Duration = Duration::from_micros(200);
 
 /// A source of times and of fresh names. Clones share their state.
 #[derive(Debug, Clone)]
-pub struct Clock(Arc<Mutex<ClockState>>);
-
-#[derive(Debug)]
-struct ClockState {
+pub struct Clock {
     source: ClockSource,
-    last: TimestampMs,
-    /// Makes names of one millisecond ascend in the order of their making, as libtiledb's do.
-    counter: u32,
+    ticks: Arc<Mutex<ClockTicks>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum ClockSource {
     System,
-    /// The time, which moves by one millisecond with each use, and the state of the random numbers.
-    Manual(TimestampMs, u64),
+    Manual(Arc<Mutex<ManualTime>>),
+}
+
+/// The time of a test.
+#[derive(Debug)]
+struct ManualTime {
+    /// It moves by one millisecond with each use.
+    now: TimestampMs,
+    /// The state of the random numbers.
+    random: u64,
 }
 
 impl Clock {
-    /// The clock of this machine, which all writers of the process share.
+    /// The clock of this machine, as all changes in the shared engine use it. A change in another engine uses that of
+    /// [its engine](Self::in_engine).
     pub fn system() -> Self {
-        // The processes of a simulated world share a thread, and no clock.
+        Self::of_engine(&Engine::shared())
+    }
+
+    /// The clock that all changes in an engine share.
+    pub fn of_engine(engine: &Engine) -> Self {
+        let source = ClockSource::System;
+        // The processes of a simulated world share a thread and an engine, and no clock.
         #[cfg(any(test, feature = "testing"))]
         if crate::simulated::world().is_some() {
-            return Self::of(ClockSource::System);
+            let ticks = Arc::default();
+            return Self { source, ticks };
         }
-        static SHARED: Mutex<Option<Clock>> = Mutex::new(None);
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let clock = shared.get_or_insert_with(|| Self::of(ClockSource::System));
-        clock.clone()
+        let ticks = Arc::clone(engine.ticks());
+        Self { source, ticks }
     }
 
     /// A clock for tests: its times ascend from `start`, and equal seeds give equal names.
     pub fn manual(start: TimestampMs, seed: u64) -> Self {
-        Self::of(ClockSource::Manual(start, seed))
+        let time = ManualTime {
+            now: start,
+            random: seed,
+        };
+        Self {
+            source: ClockSource::Manual(Arc::new(Mutex::new(time))),
+            ticks: Arc::default(),
+        }
     }
 
-    fn of(source: ClockSource) -> Self {
-        Self(Arc::new(Mutex::new(ClockState {
-            source,
-            last: TimestampMs(0),
-            counter: 0,
-        })))
+    /// The clock of a change in an engine: that of the engine, or this one if it is manual.
+    #[must_use]
+    pub fn in_engine(&self, engine: &Engine) -> Self {
+        #[cfg(any(test, feature = "testing"))]
+        if crate::simulated::world().is_some() {
+            return self.clone();
+        }
+        match &self.source {
+            ClockSource::System => Self::of_engine(engine),
+            ClockSource::Manual(_) => self.clone(),
+        }
     }
 
-    /// The present, which no other change of this process has.
+    /// The present, which no other change of the engine has.
     pub async fn fresh_time(&self) -> TimestampMs {
         let mut waited = Duration::ZERO;
         loop {
-            if let Some(time) = self.state().try_next(waited >= PATIENCE) {
+            if let Some(time) = self.try_next(waited >= PATIENCE) {
                 return time;
             }
             self.wait(TICK).await;
@@ -89,7 +111,7 @@ impl Clock {
     /// # Errors
     /// The system has no random numbers.
     pub async fn wait_some_of(&self, longest: Duration) -> Result<()> {
-        let random = u32::try_from(self.state().random()? & 0xff).unwrap_or(0);
+        let random = u32::try_from(self.source.random()? & 0xff).unwrap_or(0);
         self.wait(longest * (random + 1) / 256).await;
         Ok(())
     }
@@ -99,7 +121,15 @@ impl Clock {
     /// # Errors
     /// The system has no random numbers.
     pub fn fresh_uuid(&self) -> Result<String> {
-        self.state().uuid()
+        let random = self.source.random()?;
+        let (head, tail) = (random >> 96, random & ((1 << 96) - 1));
+        let mut ticks = self.ticks();
+        if ticks.counter == 0 {
+            // 31 random bits leave room to count.
+            ticks.counter = u32::try_from(head & 0x7FFF_FFFF).unwrap_or(1);
+        }
+        ticks.counter = ticks.counter.wrapping_add(1);
+        Ok(format!("{:08x}{tail:024x}", ticks.counter))
     }
 
     /// A fresh name of the form `__t1_t2_uuid`, as schemas and metadata have it.
@@ -133,48 +163,44 @@ impl Clock {
         ))
     }
 
-    fn state(&self) -> MutexGuard<'_, ClockState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ClockState {
     /// The present, or `None` if another change has it.
-    fn try_next(&mut self, impatient: bool) -> Option<TimestampMs> {
-        let now = match &mut self.source {
-            ClockSource::System => TimestampMs::now(),
-            ClockSource::Manual(time, _) => {
-                let now = *time;
-                time.0 = time.0.saturating_add(1);
-                now
-            }
-        };
-        (now > self.last || impatient).then(|| {
-            self.last = now;
+    fn try_next(&self, impatient: bool) -> Option<TimestampMs> {
+        // The lock is taken first, so that the times of callers who meet ascend.
+        let mut ticks = self.ticks();
+        let now = self.source.now();
+        (now.0 > ticks.last_ms || impatient).then(|| {
+            ticks.last_ms = now.0;
             now
         })
     }
 
-    fn uuid(&mut self) -> Result<String> {
-        let random = self.random()?;
-        let (head, tail) = (random >> 96, random & ((1 << 96) - 1));
-        if self.counter == 0 {
-            // 31 random bits leave room to count.
-            self.counter = u32::try_from(head & 0x7FFF_FFFF).unwrap_or(1);
+    fn ticks(&self) -> MutexGuard<'_, ClockTicks> {
+        self.ticks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClockSource {
+    fn now(&self) -> TimestampMs {
+        match self {
+            Self::System => TimestampMs::now(),
+            Self::Manual(time) => {
+                let mut time = time.lock().unwrap_or_else(PoisonError::into_inner);
+                let now = time.now;
+                time.now.0 = now.0.saturating_add(1);
+                now
+            }
         }
-        self.counter = self.counter.wrapping_add(1);
-        Ok(format!("{:08x}{tail:024x}", self.counter))
     }
 
-    fn random(&mut self) -> Result<u128> {
-        match &mut self.source {
+    fn random(&self) -> Result<u128> {
+        match self {
             #[cfg(any(test, feature = "testing"))]
-            ClockSource::System if crate::simulated::world().is_some() => {
+            Self::System if crate::simulated::world().is_some() => {
                 let world = crate::simulated::world();
                 let next = || world.as_ref().map_or(0, |world| u128::from(world.random()));
                 Ok(next() << 64 | next())
             }
-            ClockSource::System => {
+            Self::System => {
                 let mut bytes = [0; 16];
                 getrandom::getrandom(&mut bytes).map_err(|error| {
                     Error::storage("the system has no random numbers for the name of a file")
@@ -182,10 +208,12 @@ impl ClockState {
                 })?;
                 Ok(u128::from_le_bytes(bytes))
             }
-            ClockSource::Manual(_, state) => {
+            Self::Manual(time) => {
+                let mut time = time.lock().unwrap_or_else(PoisonError::into_inner);
                 let mut next = || {
-                    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-                    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+                    let state = time.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+                    time.random = state;
+                    let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
                     u128::from(mixed ^ (mixed >> 27))
                 };
                 Ok(next() << 64 | next())

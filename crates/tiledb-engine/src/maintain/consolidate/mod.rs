@@ -53,6 +53,8 @@ use crate::storage::Storage;
 /// There is no array, it is damaged, another writer changed it meanwhile, or the store fails. Finished steps stay.
 pub async fn consolidate(storage: Storage, options: ConsolidateOptions) -> Result<Vec<ReportRow>> {
     options.check()?;
+    let clock = options.clock.in_engine(storage.engine());
+    let options = ConsolidateOptions { clock, ..options };
     let uri = storage.uri().to_owned();
     let done = match options.mode {
         ConsolidateMode::Fragments => fragments::consolidate(&storage, &options).await,

@@ -163,6 +163,8 @@ impl VacuumOptions {
 /// There is no array, it is damaged, or the store fails. What was removed before stays removed.
 pub async fn vacuum(storage: Storage, options: VacuumOptions) -> Result<Vec<ReportRow>> {
     let uri = storage.uri().to_owned();
+    let clock = options.clock.in_engine(storage.engine());
+    let options = VacuumOptions { clock, ..options };
     let done = async {
         let plan: VacuumPlan = match options.mode {
             VacuumMode::Fragments => fragments::plan(&storage, &options).await?,

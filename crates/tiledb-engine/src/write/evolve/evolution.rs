@@ -220,7 +220,7 @@ impl SchemaEvolution {
         let storage = self.change.storage(location);
         let execution = Execution {
             wanted: &|array| self.resolve(array),
-            clock: &self.change.clock,
+            clock: &self.change.clock_of(&storage),
             chosen: self.change.time,
         };
         let evolved = execution.run(&storage).await;

@@ -195,8 +195,9 @@ impl GroupEdit {
         members: BTreeMap<String, MemberEntry>,
         entries: Vec<MemberEntry>,
     ) -> Result<String> {
-        let time = self.change.time().await;
-        let name = self.change.clock.fresh_name(time, time)?;
+        let clock = self.change.clock_of(storage);
+        let time = self.change.time(&clock).await;
+        let name = clock.fresh_name(time, time)?;
         let (details, name) = match listed.complete {
             false => (changes_of(entries), format!("{name}{CHANGES}")),
             true => {

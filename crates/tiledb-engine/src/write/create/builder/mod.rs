@@ -296,11 +296,12 @@ impl ArrayBuilder {
     /// Makes the array ready, so that it can be written to before it is visible.
     pub async fn stage_in(&self, storage: &Storage) -> Result<execute::StagedArray> {
         let definition = self.definition()?;
+        let clock = self.change.clock_of(storage);
         let creation = execute::Creation {
             definition: &definition,
             storage,
-            clock: &self.change.clock,
-            time: self.change.time().await,
+            clock: &clock,
+            time: self.change.time(&clock).await,
         };
         creation.stage(self.change.encryption_key.as_ref()).await
     }
