@@ -139,7 +139,7 @@
 //! | `create` | definitions of arrays from the columns of a statement |
 //! | `expressions` | conditions as ranges of coordinates, pruners of tiles, and predicates on rows |
 //! | `upstream` | whatever only works around DataFusion |
-//! | `stores` | locations, with the object stores and the memory of a session |
+//! | `stores` | locations, with the object stores, the memory and the engine of a session |
 //! | [`options`] | options of tables, settings of sessions, secrets |
 //! | [`tiledb_engine`] | everything else: the format, filters, storage, scans, writes, maintenance |
 
@@ -189,8 +189,8 @@ pub use table::session::TileDbSessionExt;
 pub use tiledb_engine;
 pub use tiledb_engine::{
     ArrayBuilder, ArrayDefinition, Check, CheckOptions, ConsolidateMode, ConsolidateOptions,
-    EmptyCells, EncryptionKey, Error, ErrorKind, Evolved, ExternalMembers, Finding, FixedText,
-    GroupEdit, InvalidUtf8, Location, MetadataCache, MetadataEdit, MetadataValue, ReportRow,
-    RequestLog, Result, SchemaEvolution, Severity, TimeAs, VacuumMode, VacuumOptions, Value,
-    create_group,
+    EmptyCells, EncryptionKey, Engine, EngineOptions, Error, ErrorKind, Evolved, ExternalMembers,
+    Finding, FixedText, GroupEdit, InvalidUtf8, Location, MetadataCache, MetadataEdit,
+    MetadataValue, ReportRow, RequestLog, Result, SchemaEvolution, Severity, TimeAs, VacuumMode,
+    VacuumOptions, Value, create_group,
 };

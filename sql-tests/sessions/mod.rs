@@ -1,5 +1,6 @@
 //! Sessions, their settings and functions, and plans: what they request, what they hold in memory, and how they run again.
 
+pub mod engines;
 pub mod functions;
 pub mod literals;
 pub mod memory;

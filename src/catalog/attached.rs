@@ -9,8 +9,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, Session};
 use datafusion::error::Result;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
+use tiledb_engine::Engine;
 use tiledb_engine::Error;
 use tiledb_engine::storage::{ExternalMembers, Location, MetadataCache, RequestLog};
 
@@ -19,6 +19,7 @@ use super::group::{AttachAs, Shared, TileDbGroup};
 use crate::optimizer;
 use crate::options::TableOptions;
 use crate::stores::location::group_storage;
+use crate::stores::runtime::ArrayRuntime;
 
 impl TileDbGroup {
     /// Opens the group at a local path or `file://` URL in its current state.
@@ -33,6 +34,7 @@ impl TileDbGroup {
             options: TableOptions::default(),
             location: None,
             request_log: None,
+            engine: None,
             cache: None,
             attach_as: AttachAs::default(),
         }
@@ -46,6 +48,7 @@ pub struct TileDbGroupBuilder {
     options: TableOptions,
     location: Option<Location>,
     request_log: Option<Arc<RequestLog>>,
+    engine: Option<Engine>,
     cache: Option<Arc<MetadataCache>>,
     attach_as: AttachAs,
 }
@@ -92,7 +95,14 @@ impl TileDbGroupBuilder {
         self
     }
 
-    /// Keeps parsed metadata in this cache instead of the one shared by the process.
+    /// Opens the group and its members in this engine instead of that of the session.
+    #[must_use]
+    pub fn engine(mut self, engine: &Engine) -> Self {
+        self.engine = Some(engine.clone());
+        self
+    }
+
+    /// Keeps parsed metadata in this cache instead of that of the engine.
     #[must_use]
     pub fn cache(mut self, cache: Arc<MetadataCache>) -> Self {
         self.cache = Some(cache);
@@ -109,7 +119,7 @@ impl TileDbGroupBuilder {
     /// Opens the group without a session. Members in other object stores cannot be found then.
     pub async fn open(self) -> tiledb_engine::Result<TileDbGroup> {
         let stores = Stores::of_runtime(
-            Arc::new(RuntimeEnv::default()),
+            ArrayRuntime::new(Arc::default(), Engine::shared()),
             self.options.external_members.clone(),
         );
         self.open_with(stores).await
@@ -126,7 +136,10 @@ impl TileDbGroupBuilder {
         attach(ctx, name, group, attach_as)
     }
 
-    async fn open_with(self, stores: Stores) -> tiledb_engine::Result<TileDbGroup> {
+    async fn open_with(self, mut stores: Stores) -> tiledb_engine::Result<TileDbGroup> {
+        if let Some(engine) = self.engine {
+            stores.runtime = stores.runtime.in_engine(engine);
+        }
         let location = match self.location {
             Some(location) => location,
             None => stores.locate(&self.uri).await?,

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::catalog::SchemaProvider;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, stream};
 use tiledb_engine::array::group::{Group, Member, MemberLocation};
@@ -22,6 +21,7 @@ use url::Url;
 
 use crate::options::settings::TileDbSettings;
 use crate::stores::location::{check_no_secret, local, locate};
+use crate::stores::runtime::ArrayRuntime;
 
 /// Groups read at the same time.
 const CONCURRENCY: usize = 16;
@@ -215,7 +215,7 @@ type LookAtSession = dyn Fn() -> Option<SessionView> + Send + Sync;
 /// a file of any kind.
 #[derive(Clone)]
 pub(crate) struct Stores {
-    pub(super) runtime: Arc<RuntimeEnv>,
+    pub(super) runtime: ArrayRuntime,
     session: Option<Arc<LookAtSession>>,
     /// What members may be opened outside the attached folder; as the session says if not given.
     external: Option<ExternalMembers>,
@@ -238,12 +238,12 @@ impl Stores {
         };
         Self {
             session: Some(Arc::new(look)),
-            ..Self::of_runtime(ctx.runtime_env(), external)
+            ..Self::of_runtime(ArrayRuntime::of_context(ctx), external)
         }
     }
 
     /// The stores of a runtime.
-    pub(crate) fn of_runtime(runtime: Arc<RuntimeEnv>, external: Option<ExternalMembers>) -> Self {
+    pub(crate) fn of_runtime(runtime: ArrayRuntime, external: Option<ExternalMembers>) -> Self {
         Self {
             runtime,
             session: None,

@@ -4,9 +4,6 @@
 //! Names may contain slashes themselves, so a path is not split at each: in every group the longest member name that
 //! the path starts with is entered. If none matches exactly, the only one that matches in another case is taken.
 
-use std::sync::Arc;
-
-use datafusion::execution::runtime_env::RuntimeEnv;
 use tiledb_engine::array::group::{Group, Member, MemberLocation};
 use tiledb_engine::array::window::OpenWindow;
 use tiledb_engine::format::group::ObjectKind;
@@ -18,6 +15,7 @@ use super::group::Shared;
 use crate::options::TableOptions;
 use crate::stores::location::group_storage;
 use crate::stores::location::locate;
+use crate::stores::runtime::ArrayRuntime;
 
 /// The state of a resolution.
 struct Walk<'a> {
@@ -209,7 +207,7 @@ pub(crate) async fn explain_group(
     error: Error,
     path: &str,
     options: &TableOptions,
-    runtime: &Arc<RuntimeEnv>,
+    runtime: &ArrayRuntime,
 ) -> Error {
     if error.kind() != ErrorKind::IsAGroup {
         return error;
@@ -241,7 +239,7 @@ pub(crate) async fn explain_group(
 async fn open(
     path: &str,
     options: &TableOptions,
-    runtime: &Arc<RuntimeEnv>,
+    runtime: &ArrayRuntime,
 ) -> tiledb_engine::Result<Group> {
     let storage = group_storage(locate(path, runtime)?, options, runtime)?;
     Group::open(&storage, Shared::window(options)?).await

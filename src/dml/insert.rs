@@ -96,7 +96,7 @@ impl Destination {
             schema: Arc::clone(self.array_schema()),
             columns: Arc::clone(&self.columns),
             stored_columns: self.stored_columns(),
-            clock: Clock::system(),
+            clock: Clock::of_engine(self.storage.engine()),
             unpublished: self.unpublished.clone(),
             again: self.again.clone(),
         }

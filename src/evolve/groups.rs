@@ -10,8 +10,6 @@
 //! A member that isn't a URL and doesn't begin with `/` or `~` is a path from the group's folder. Whether it is an array or a group
 //! is found by looking.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -112,7 +110,7 @@ impl ChangeFunction for AddMember {
 }
 
 /// The location of a member, or the path to it from the group's folder.
-fn place(member: &str, runtime: &Arc<RuntimeEnv>) -> Result<std::result::Result<Location, String>> {
+fn place(member: &str, runtime: &RuntimeEnv) -> Result<std::result::Result<Location, String>> {
     let is_whole =
         member.contains("://") || member.starts_with(['/', '~', std::path::MAIN_SEPARATOR]);
     if !is_whole {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{CatalogProviderList, SchemaProvider, Session, TableProvider};
 use datafusion::common::{ScalarValue, TableReference};
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
 use tiledb_engine::array::window::OpenWindow;
 use tiledb_engine::storage::{ExternalMembers, Storage};
@@ -16,6 +15,7 @@ use crate::options::encryption::{OTHER_WAYS, shown_name};
 use crate::options::settings::TileDbSettings;
 use crate::options::{TableOptions, is_secret};
 use crate::stores::location::{self, with_key};
+use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
 use crate::table::url_table::{Named, has_store, looks_like_location};
 
@@ -157,7 +157,7 @@ fn usage(function: &str, problem: &str) -> Error {
 /// is missing, the URL is looked up.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
-    runtime: Arc<RuntimeEnv>,
+    runtime: ArrayRuntime,
     catalogs: Arc<dyn CatalogProviderList>,
     default_catalog: String,
     default_schema: String,
@@ -178,7 +178,7 @@ pub(crate) struct Target {
     /// The table of the session, if the call names one.
     pub table: Option<Arc<dyn TableProvider>>,
     /// The runtime with other object stores, in which members of a group may lie.
-    pub runtime: Arc<RuntimeEnv>,
+    pub runtime: ArrayRuntime,
     /// The members of a group that may be looked up outside it.
     pub external_members: ExternalMembers,
 }
@@ -197,7 +197,7 @@ impl Surroundings {
         let catalog = &config.catalog;
         Self {
             external_members: TileDbSettings::of(config).external_members,
-            runtime: Arc::clone(session.runtime_env()),
+            runtime: ArrayRuntime::of_session(session),
             catalogs: session.catalog_list(),
             default_catalog: catalog.default_catalog.clone(),
             default_schema: catalog.default_schema.clone(),
@@ -226,7 +226,7 @@ impl Surroundings {
             }
         }
         let storage = location::storage(&named.path, &options, &self.runtime)?;
-        let runtime = Arc::clone(&self.runtime);
+        let runtime = self.runtime.clone();
         Ok(Target {
             storage,
             external_members: self.external_members(&options),
@@ -293,7 +293,7 @@ impl Surroundings {
             external_members: self.external_members(&options),
             options,
             table: Some(Arc::clone(provider)),
-            runtime: Arc::clone(&self.runtime),
+            runtime: self.runtime.clone(),
         })
     }
 }

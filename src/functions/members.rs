@@ -66,7 +66,7 @@ async fn rows(target: &Target, look: bool) -> Result<Rows> {
     let end = target.options.timestamp_end.map(TimestampMs);
     let window = OpenWindow::new(TimestampMs(0), end)?;
     let stores = &Stores::of_runtime(
-        Arc::clone(&target.runtime),
+        target.runtime.clone(),
         Some(target.external_members.clone()),
     );
     let root = Group::open(&target.storage, window).await?;

@@ -98,7 +98,7 @@ impl TileDbTableBuilder {
         Ok(Array {
             table: Arc::new(table),
             snapshot,
-            runtime: runtime.unwrap_or_default(),
+            runtime: runtime.map_or_else(Arc::default, |runtime| Arc::clone(runtime.env())),
         })
     }
 }

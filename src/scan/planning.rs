@@ -6,6 +6,7 @@ use datafusion::common::Result;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
+use tiledb_engine::Engine;
 use tiledb_engine::array::snapshot::{Snapshot, Successor};
 use tiledb_engine::array::table::ArrayTable;
 use tiledb_engine::geometry::subarray::Subarray;
@@ -24,6 +25,7 @@ use crate::scan::source::{MOST_RENEWALS, Planned, Renewal, ScanValue, TileDbSour
 use crate::scan::statistics::{remain_true, statistics};
 use crate::stores::budget::PoolBudget;
 use crate::stores::location::{group_storage, locate};
+use crate::stores::runtime::ArrayRuntime;
 
 impl ScanValue {
     /// Opens the array through the object stores of `runtime`, with the fragments that the scan saw, and plans it as it was
@@ -31,13 +33,23 @@ impl ScanValue {
     ///
     /// Fails if one of the fragments is gone.
     pub async fn open(self, runtime: &RuntimeEnv) -> tiledb_engine::Result<TileDbSource> {
-        self.request.open(runtime).await?.with_mode_of(self)
+        self.open_in(runtime, &Engine::shared()).await
+    }
+
+    /// As [`Self::open`], in an engine other than the shared one.
+    pub async fn open_in(
+        self,
+        runtime: &RuntimeEnv,
+        engine: &Engine,
+    ) -> tiledb_engine::Result<TileDbSource> {
+        let runtime = ArrayRuntime::new(Arc::new(runtime.clone()), engine.clone());
+        self.request.open(&runtime).await?.with_mode_of(self)
     }
 }
 
 impl ScanRequest {
     /// Opens the array and plans the scan, with the fragments that are named alone.
-    pub(crate) async fn open(&self, runtime: &RuntimeEnv) -> tiledb_engine::Result<TileDbSource> {
+    pub(crate) async fn open(&self, runtime: &ArrayRuntime) -> tiledb_engine::Result<TileDbSource> {
         let options = &self.query.options;
         let mut storage = group_storage(locate(&self.root, runtime)?, options, runtime)?;
         if self.root != self.uri {

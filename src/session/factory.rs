@@ -9,7 +9,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::Result;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::CreateExternalTable;
 use tiledb_engine::{Error, ErrorKind};
 
@@ -17,6 +16,7 @@ use crate::catalog::explain_group;
 use crate::create::Request;
 use crate::error::to_datafusion_error;
 use crate::stores::location::storage;
+use crate::stores::runtime::ArrayRuntime;
 use crate::table::open::open_table;
 use crate::table::provider::TileDbTable;
 
@@ -66,7 +66,7 @@ async fn open(
         )));
     };
     let request = Request::of(session, statement)?;
-    let table = open_or_create(location, &request, session.runtime_env()).await?;
+    let table = open_or_create(location, &request, &ArrayRuntime::of_session(session)).await?;
     let table = table.named(statement.name.table());
     request.verify(&table.last_seen(), &TableProvider::schema(&table))?;
     Ok(Arc::new(table))
@@ -77,7 +77,7 @@ async fn open(
 async fn open_settled(
     location: &str,
     request: &Request,
-    runtime: &Arc<RuntimeEnv>,
+    runtime: &ArrayRuntime,
 ) -> tiledb_engine::Result<TileDbTable> {
     const ATTEMPTS: usize = 8;
     let attempts = if request.declares_columns() {
@@ -98,7 +98,7 @@ async fn open_settled(
 async fn open_or_create(
     location: &str,
     request: &Request,
-    runtime: &Arc<RuntimeEnv>,
+    runtime: &ArrayRuntime,
 ) -> tiledb_engine::Result<TileDbTable> {
     let options = &request.options;
     let missing = match open_settled(location, request, runtime).await {

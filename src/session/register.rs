@@ -9,7 +9,6 @@ use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList, TableP
 use datafusion::common::GetExt;
 use datafusion::config::TableOptions;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
@@ -31,6 +30,7 @@ use crate::statements::changes;
 use crate::statements::one_moment;
 use crate::statements::written;
 use crate::stores::location::storage;
+use crate::stores::runtime::ArrayRuntime;
 use crate::table::open::open_columns;
 use crate::table::session::rebuild;
 use crate::table::url_table;
@@ -43,6 +43,24 @@ const STORED_AS: &str = "TILEDB";
 /// URLs of arrays as table names (`SELECT * FROM '/data/array'`), the table [`functions`] that describe arrays (`SELECT
 /// * FROM tiledb_schema('/data/array')`), and the [`optimizer`] rules for arrays.
 ///
+/// The session opens arrays in the [`Engine`](crate::Engine) that is an extension of its configuration, so that it has limits of
+/// its own for cached metadata, threads and idle buffers. A session without one uses the shared engine.
+///
+/// ```
+/// use std::sync::Arc;
+/// use datafusion::prelude::*;
+/// use datafusion_tiledb::{Engine, EngineOptions};
+///
+/// # fn example() -> datafusion_tiledb::Result<()> {
+/// let engine = Engine::new(EngineOptions::default().with_metadata_bytes(16 << 20));
+/// let config = SessionConfig::new().with_extension(Arc::new(engine));
+/// let ctx = SessionContext::new_with_config(config);
+/// datafusion_tiledb::register(&ctx)?;
+/// # Ok(())
+/// # }
+/// # example().unwrap();
+/// ```
+///
 /// Registering twice does no harm. Call it before or after `enable_url_table`, and before any statement is prepared:
 /// prepared statements are lost. A session that is still being built can be [equipped](equip) instead.
 pub fn register(ctx: &SessionContext) -> Result<()> {
@@ -53,7 +71,7 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
     }
     // Other catalogs may wrap ours by now.
     let catalogs = Arc::clone(state.catalog_list());
-    let catalogs = with_paths(catalogs, Arc::clone(state.runtime_env()));
+    let catalogs = with_paths(catalogs, ArrayRuntime::of_session(&*state));
     state.register_catalog_list(catalogs);
     Ok(())
 }
@@ -125,6 +143,7 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     let runtime = Arc::clone(builder.runtime_env().get_or_insert_default());
     let catalogs = builder.catalog_list().take();
     let catalogs = catalogs.unwrap_or_else(|| Arc::new(MemoryCatalogProviderList::new()));
+    let runtime = ArrayRuntime::of_config(builder.config().get_or_insert_default(), runtime);
     *builder.catalog_list() = Some(with_paths(catalogs, runtime));
     Ok(())
 }
@@ -145,7 +164,7 @@ fn is_equipped(state: &SessionState) -> bool {
 /// Wraps catalogs, so that paths and URLs of arrays are table names, too.
 fn with_paths(
     catalogs: Arc<dyn CatalogProviderList>,
-    runtime: Arc<RuntimeEnv>,
+    runtime: ArrayRuntime,
 ) -> Arc<dyn CatalogProviderList> {
     url_table::around(catalogs, runtime, open_array, list_arrays)
 }
@@ -153,7 +172,7 @@ fn with_paths(
 fn open_array(
     path: String,
     options: options::TableOptions,
-    runtime: Arc<RuntimeEnv>,
+    runtime: ArrayRuntime,
 ) -> BoxFuture<'static, datafusion::error::Result<Option<Arc<dyn TableProvider>>>> {
     async move {
         match open_columns(&path, &options, &runtime).await {
@@ -170,7 +189,7 @@ fn open_array(
     .boxed()
 }
 
-fn list_arrays(path: String, runtime: Arc<RuntimeEnv>) -> BoxFuture<'static, Vec<String>> {
+fn list_arrays(path: String, runtime: ArrayRuntime) -> BoxFuture<'static, Vec<String>> {
     async move {
         match storage(&path, &options::TableOptions::default(), &runtime) {
             Ok(folder) => arrays_in(&folder).await.unwrap_or_default(),

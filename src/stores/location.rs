@@ -15,6 +15,7 @@ use url::Url;
 use crate::options::TableOptions;
 use crate::options::encryption::key_of_environment;
 use crate::stores::budget::PoolBudget;
+use crate::stores::runtime::ArrayRuntime;
 
 /// The parameters of signed URLs.
 const SIGNATURES: [&str; 8] = [
@@ -112,13 +113,18 @@ fn is_plain(mut name: &str) -> bool {
 }
 
 /// The storage at `path`.
-pub(crate) fn storage(path: &str, options: &TableOptions, runtime: &RuntimeEnv) -> Result<Storage> {
-    let storage = within_memory(Storage::new(locate(path, runtime)?), runtime);
+pub(crate) fn storage(
+    path: &str,
+    options: &TableOptions,
+    runtime: &ArrayRuntime,
+) -> Result<Storage> {
+    let storage = of_runtime(locate(path, runtime)?, runtime);
     with_key(storage, options)
 }
 
-/// The storage whose large metadata take their memory from the pool of `runtime`.
-pub(crate) fn within_memory(storage: Storage, runtime: &RuntimeEnv) -> Storage {
+/// The storage in the engine of `runtime`, whose large metadata take their memory from its pool.
+pub(crate) fn of_runtime(location: Location, runtime: &ArrayRuntime) -> Storage {
+    let storage = Storage::in_engine(location, runtime.engine());
     let budget = PoolBudget::named("TileDbMetadata", &runtime.memory_pool, storage.engine());
     storage.with_memory(Arc::new(budget))
 }
@@ -138,9 +144,9 @@ pub(crate) fn with_key(storage: Storage, options: &TableOptions) -> Result<Stora
 pub(crate) fn group_storage(
     location: Location,
     options: &TableOptions,
-    runtime: &RuntimeEnv,
+    runtime: &ArrayRuntime,
 ) -> Result<Storage> {
-    let storage = within_memory(Storage::new(location), runtime);
+    let storage = of_runtime(location, runtime);
     let storage = with_key(storage, options)?;
     let key = storage.encryption_key().cloned();
     Ok(storage.with_encryption_key_on_demand(key))

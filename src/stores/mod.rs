@@ -1,4 +1,5 @@
-//! Where arrays are: locations in statements, with the object store and the memory of a session.
+//! Where arrays are: locations in statements, with the object store, the memory and the engine of a session.
 
 pub(crate) mod budget;
 pub(crate) mod location;
+pub(crate) mod runtime;

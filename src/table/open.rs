@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::thread;
 
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use tiledb_engine::filter::EncryptionKey;
 use tiledb_engine::storage::{Location, MetadataCache, RequestLog, Storage};
-use tiledb_engine::{Error, Result};
+use tiledb_engine::{Engine, Error, Result};
 
 use crate::options::TableOptions;
-use crate::stores::location::{expand_home, locate, storage, with_key, within_memory};
+use crate::stores::location::{expand_home, locate, of_runtime, storage, with_key};
+use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
 
 /// Opens the array at `path`.
 pub(crate) async fn open_table(
     path: &str,
     options: &TableOptions,
-    runtime: &RuntimeEnv,
+    runtime: &ArrayRuntime,
 ) -> Result<TileDbTable> {
     let storage = storage(path, options, runtime)?;
     TileDbTable::open_storage(storage, options.clone()).await
@@ -27,7 +27,7 @@ pub(crate) async fn open_table(
 pub(crate) async fn open_columns(
     path: &str,
     options: &TableOptions,
-    runtime: &RuntimeEnv,
+    runtime: &ArrayRuntime,
 ) -> Result<TileDbTable> {
     let storage = storage(path, options, runtime)?;
     TileDbTable::open_columns(storage, options.clone()).await
@@ -61,7 +61,8 @@ pub struct TileDbTableBuilder {
     uri: String,
     options: TableOptions,
     location: Option<Location>,
-    runtime: Option<Arc<RuntimeEnv>>,
+    runtime: Option<ArrayRuntime>,
+    engine: Option<Engine>,
     request_log: Option<Arc<RequestLog>>,
     cache: Option<Arc<MetadataCache>>,
 }
@@ -85,6 +86,7 @@ impl TileDbTableBuilder {
             options: TableOptions::default(),
             location: None,
             runtime: None,
+            engine: None,
             request_log: None,
             cache: None,
         }
@@ -124,10 +126,11 @@ impl TileDbTableBuilder {
         Ok(self)
     }
 
-    /// Finds the object store of a URL among those of a session. Without a session, only local paths can be opened.
+    /// Finds the object store of a URL among those of a session, and opens the array in its engine. Without a session, only
+    /// local paths can be opened.
     #[must_use]
     pub fn session(mut self, ctx: &SessionContext) -> Self {
-        self.runtime = Some(ctx.runtime_env());
+        self.runtime = Some(ArrayRuntime::of_context(ctx));
         self
     }
 
@@ -145,7 +148,14 @@ impl TileDbTableBuilder {
         self
     }
 
-    /// Keeps parsed metadata in this cache instead of the one shared by the process.
+    /// Opens the array in this engine instead of that of the session.
+    #[must_use]
+    pub fn engine(mut self, engine: &Engine) -> Self {
+        self.engine = Some(engine.clone());
+        self
+    }
+
+    /// Keeps parsed metadata in this cache instead of that of the engine.
     #[must_use]
     pub fn cache(mut self, cache: Arc<MetadataCache>) -> Self {
         self.cache = Some(cache);
@@ -159,22 +169,27 @@ impl TileDbTableBuilder {
     }
 
     /// The storage to read, the options, and the runtime of the session, if one was given.
-    pub(crate) fn into_parts(self) -> Result<(Storage, TableOptions, Option<Arc<RuntimeEnv>>)> {
-        let location = match (self.location, &self.runtime) {
+    pub(crate) fn into_parts(self) -> Result<(Storage, TableOptions, Option<ArrayRuntime>)> {
+        let runtime = match (self.runtime, &self.engine) {
+            (Some(runtime), Some(engine)) => Some(runtime.in_engine(engine.clone())),
+            (runtime, _) => runtime,
+        };
+        let location = match (self.location, &runtime) {
             (Some(location), _) => location,
             (None, Some(runtime)) => locate(&self.uri, runtime)?,
             (None, None) => Location::local(&expand_home(&self.uri))?,
         };
-        let mut storage = with_key(Storage::new(location), &self.options)?;
-        if let Some(runtime) = &self.runtime {
-            storage = within_memory(storage, runtime);
-        }
+        let storage = match &runtime {
+            Some(runtime) => of_runtime(location, runtime),
+            None => Storage::in_engine(location, &self.engine.unwrap_or_default()),
+        };
+        let mut storage = with_key(storage, &self.options)?;
         if let Some(log) = self.request_log {
             storage = storage.with_request_log(log);
         }
         if let Some(cache) = self.cache {
             storage = storage.with_cache(cache);
         }
-        Ok((storage, self.options, self.runtime))
+        Ok((storage, self.options, runtime))
     }
 }

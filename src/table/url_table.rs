@@ -25,6 +25,7 @@ use tiledb_engine::Error;
 
 use crate::error::to_datafusion_error;
 use crate::options::TableOptions;
+use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
 
 /// Opens the array at a location, or returns `None` if there is none.
@@ -34,18 +35,18 @@ use crate::table::provider::TileDbTable;
 pub(crate) type OpenArray = fn(
     String,
     TableOptions,
-    Arc<RuntimeEnv>,
+    ArrayRuntime,
 ) -> BoxFuture<'static, Result<Option<Arc<dyn TableProvider>>>>;
 
 /// Finds the names of arrays and groups in a folder that is neither. They help in an error, so a folder that can't be listed
 /// has none.
-pub(crate) type ListArrays = fn(String, Arc<RuntimeEnv>) -> BoxFuture<'static, Vec<String>>;
+pub(crate) type ListArrays = fn(String, ArrayRuntime) -> BoxFuture<'static, Vec<String>>;
 
 /// Wraps catalogs, so that paths and URLs of arrays are table names. Catalogs that are already wrapped stay as they
 /// are.
 pub(crate) fn around(
     inner: Arc<dyn CatalogProviderList>,
-    runtime: Arc<RuntimeEnv>,
+    runtime: ArrayRuntime,
     open: OpenArray,
     list: ListArrays,
 ) -> Arc<dyn CatalogProviderList> {
@@ -64,7 +65,7 @@ pub(crate) fn around(
 struct Opener {
     open: OpenArray,
     list: ListArrays,
-    runtime: Arc<RuntimeEnv>,
+    runtime: ArrayRuntime,
 }
 
 impl fmt::Debug for Opener {
@@ -75,7 +76,7 @@ impl fmt::Debug for Opener {
 
 impl Opener {
     async fn open(&self, location: &Location) -> Result<Option<Arc<dyn TableProvider>>> {
-        let runtime = Arc::clone(&self.runtime);
+        let runtime = self.runtime.clone();
         (self.open)(location.path.clone(), location.options.clone(), runtime).await
     }
 
@@ -85,7 +86,7 @@ impl Opener {
 
     /// The error for a folder of arrays.
     async fn holds_arrays(&self, path: &str) -> Option<Error> {
-        let names = (self.list)(path.to_owned(), Arc::clone(&self.runtime)).await;
+        let names = (self.list)(path.to_owned(), self.runtime.clone()).await;
         let first = names.first()?;
         let mut shown = names
             .iter()
@@ -300,7 +301,7 @@ mod tests {
     fn fake_open(
         path: String,
         options: TableOptions,
-        _: Arc<RuntimeEnv>,
+        _: ArrayRuntime,
     ) -> BoxFuture<'static, Result<Option<Arc<dyn TableProvider>>>> {
         async move {
             if !path.contains("array") {
@@ -317,9 +318,12 @@ mod tests {
 
     fn install(ctx: &SessionContext) {
         let catalogs = Arc::clone(ctx.state().catalog_list());
-        ctx.register_catalog_list(around(catalogs, ctx.runtime_env(), fake_open, |_, _| {
-            async { Vec::new() }.boxed()
-        }));
+        ctx.register_catalog_list(around(
+            catalogs,
+            ArrayRuntime::of_context(ctx),
+            fake_open,
+            |_, _| async { Vec::new() }.boxed(),
+        ));
     }
 
     async fn first_cell(ctx: &SessionContext, sql: &str) -> Result<String> {

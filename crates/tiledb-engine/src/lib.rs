@@ -5,6 +5,7 @@
 //! evolves and maintains arrays. It needs neither libtiledb nor a query engine. For SQL, see the crate `datafusion-tiledb`,
 //! which is built on it.
 //!
+//! - [`Engine`] has the cache, the threads and the idle buffers that arrays share. A program that names none uses one of the process.
 //! - [`ArrayBuilder`] creates arrays.
 //! - [`SchemaEvolution`] adds and drops columns of an array, extends enumerations, and grows the current domain.
 //! - [`MetadataEdit`] sets and deletes metadata of an array or a group; [`create_group`] and [`GroupEdit`] make groups.
@@ -24,7 +25,7 @@
 //! | [`stats`] | statistics of tiles and fragments, and when they can be trusted |
 //! | [`array`](mod@array) | opened arrays and groups: commits, snapshots, fragments, deletes, groups |
 //! | [`arrow`] | how TileDB's types and cells become Arrow's |
-//! | [`storage`] | the only access to the object store: listing, coalesced reads, durable writes, cache |
+//! | [`storage`] | the only access to the object store: listing, coalesced reads, durable writes; the engine with its cache |
 //! | [`geometry`] | keys, domains, tile grids, cell orders, Hilbert curves, subarrays: pure |
 //! | [`memory`] | the memory that scans may use, and the buffers that wait between queries |
 //! | [`filter`] | the filter pipeline, one file a filter |

@@ -38,6 +38,7 @@ use tiledb_engine::write::create::ArrayBuilder;
 use crate::error::to_datafusion_error;
 use crate::options::{COPY_OPTIONS, TableOptions, is_of_copy};
 use crate::stores::location::storage;
+use crate::stores::runtime::ArrayRuntime;
 
 /// The word in `STORED AS`, and the end of a location's name that says the same.
 const EXTENSION: &str = "tiledb";
@@ -145,7 +146,7 @@ impl ArrayFormat {
             builder.definition()?;
         }
         let uri = target.original_url.trim_end_matches('/');
-        let storage = storage(uri, &options, state.runtime_env())?;
+        let storage = storage(uri, &options, &ArrayRuntime::of_session(state))?;
         let copy = Copy {
             builder,
             storage,
