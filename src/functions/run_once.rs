@@ -17,7 +17,8 @@ use super::columns::Rows;
 /// The reports of a run's calls; `None` while a call runs, and forever if it was cancelled.
 type RunReports = Arc<AsyncMutex<HashMap<String, Option<Result<Rows>>>>>;
 
-/// The runs that have calls and haven't ended.
+/// The runs that have calls and haven't ended. A task can't carry them, because it is made before its calls are known; each entry
+/// belongs to one task and ends with it.
 static RUNS: Mutex<Vec<(Weak<TaskContext>, RunReports)>> = Mutex::new(Vec::new());
 
 fn outcomes(run: &Arc<TaskContext>) -> RunReports {

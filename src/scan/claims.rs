@@ -22,6 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::TryStreamExt;
 
+/// Whether declarations are checked: a choice of the test program for all its sessions.
 static ALWAYS: AtomicBool = AtomicBool::new(cfg!(debug_assertions));
 
 /// From now on declarations are checked in this process, also in a release build.

@@ -37,7 +37,7 @@ use crate::upstream::wide_lists;
 /// The function that takes the place of DEFAULT.
 const DEFAULT: &str = "tiledb_default";
 
-/// The fields of written types, which identify written casts.
+/// The fields of written types, which identify written casts. A cast has no session, so the process keeps the fields.
 static WRITTEN: LazyLock<Mutex<HashMap<DataType, FieldRef>>> = LazyLock::new(Mutex::default);
 
 /// The maximum number of types in the list: every length of a fixed-size list is another type.

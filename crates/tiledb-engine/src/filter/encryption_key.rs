@@ -33,7 +33,7 @@ pub struct EncryptionKey {
     _no_dumps: NoDumps,
 }
 
-/// The mask of what core dumps of this process hold.
+/// The mask of what core dumps of this process hold. The system has one mask for each process.
 static CORE_DUMPS: CoreDumps = CoreDumps::new("/proc/self/coredump_filter");
 
 /// A file with the mask of what core dumps hold, which is empty while there are keys.

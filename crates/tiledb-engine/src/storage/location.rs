@@ -256,6 +256,7 @@ impl StoreId {
     /// The same id for the same store while it exists. The `Weak` keeps its address in use, so that a later store
     /// cannot have the same one.
     fn of(store: &Arc<dyn ObjectStore>) -> Self {
+        // Stores belong to the process: engines may share one, and locations are compared across engines.
         static KNOWN: Mutex<Vec<(Weak<dyn ObjectStore>, u64)>> = Mutex::new(Vec::new());
         static NEXT: AtomicU64 = AtomicU64::new(0);
 

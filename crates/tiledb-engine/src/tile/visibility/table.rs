@@ -220,6 +220,7 @@ pub(super) struct Hash {
 
 impl Hash {
     pub(super) fn new(bucket_bits: u32) -> Self {
+        // One seed serves the whole process: it only has to be unknown to whoever writes coordinates.
         static SEED: OnceLock<u64> = OnceLock::new();
         Self {
             seed: *SEED.get_or_init(|| RandomState::new().hash_one(0)),
