@@ -44,9 +44,9 @@ async fn run(ctx: &SessionContext, folder: &Path, sql: &str) -> Result<(), Faile
     Ok(())
 }
 
+trial!(sessions_side_by_side);
 /// One session caches and leaves buffers idle, and the other one does neither. Whatever one of them does shows nowhere in the
 /// other.
-trial!(sessions_side_by_side);
 async fn sessions_side_by_side() -> Result<(), Failed> {
     let (large, of_large) = session(EngineOptions::default())?;
     let none = EngineOptions::default()
@@ -78,8 +78,8 @@ async fn sessions_side_by_side() -> Result<(), Failed> {
     run(&small, folders[1].path(), "SELECT sum(a) FROM t").await
 }
 
-/// A table belongs to the engine that it was opened in, whatever session scans it.
 trial!(a_table_keeps_its_engine);
+/// A table belongs to the engine that it was opened in, whatever session scans it.
 async fn a_table_keeps_its_engine() -> Result<(), Failed> {
     let (ctx, engine) = session(EngineOptions::default())?;
     let folder = tempfile::tempdir()?;
