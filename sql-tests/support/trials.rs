@@ -14,7 +14,7 @@ use crate::block_on;
 use crate::support::allocations;
 use crate::support::shell_place::{PROGRAM, Place};
 
-/// Makes functions of this module tests.
+/// Makes a function of this module a test.
 macro_rules! trial {
     ($function:ident) => {
         trials!([$crate::support::trials::SqlTrial::of(
@@ -173,7 +173,7 @@ inventory::collect!(TrialSource);
 
 /// All tests, by name.
 pub fn all() -> Vec<Trial> {
-    let sources = inventory::iter::<TrialSource>().into_iter();
+    let sources = inventory::iter::<TrialSource>();
     let trials = sources.flat_map(|source| {
         let (_, module) = source.module.split_once("::").unwrap_or_default();
         let trials = (source.trials)().into_iter();
