@@ -70,6 +70,7 @@ fn fixtures() -> Vec<Fixture> {
         Fixture::memory(),
         Fixture::local("array"),
         Fixture::local("with space, 100%41 #1 ?q é~[x]"),
+        Fixture::local("array#1"),
         Fixture::local("a\\b{c}^`|<>*\"'+&;="),
     ]
 }

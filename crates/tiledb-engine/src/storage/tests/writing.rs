@@ -148,3 +148,20 @@ async fn a_folder_that_cannot_be_written_to_is_named() {
             .contains(&below)
     );
 }
+
+/// A local store gives names like `x#1` to files that it is still writing, and refuses them.
+#[tokio::test]
+async fn a_folder_may_be_called_like_an_unfinished_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x#1");
+    let storage = Storage::new(Location::local(path.to_str().unwrap()).unwrap());
+    storage.create_folders(&["", "y#2"]).await.unwrap();
+    let bytes = Bytes::from_static(b"one");
+    storage.create_file("y#2/a", bytes.clone()).await.unwrap();
+    storage.sync(Vec::new(), "y#2").await.unwrap();
+    assert_eq!(storage.list("").await.unwrap().folders, ["y#2"]);
+    assert_eq!(storage.read("y#2/a").await.unwrap(), bytes);
+    storage.remove_folder("y#2").await.unwrap();
+    assert!(!path.join("y#2").exists());
+    assert!(storage.list("").await.unwrap().folders.is_empty());
+}
