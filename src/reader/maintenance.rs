@@ -66,7 +66,7 @@ impl Array {
 impl TileDbTableBuilder {
     /// Consolidates the array or the group instead of opening it; see [`Array::consolidate`].
     ///
-    /// Only the encryption key is used of the options, and only the object stores and the memory pool of a
+    /// Only the encryption key is used of the options, and only the object stores, the memory pool and the engine of a
     /// [given](Self::session) session.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl TileDbTableBuilder {
     /// Checks the array or the group instead of opening it; see [`Array::check`].
     ///
     /// The key is the only option of a table that counts: a check looks at all times. Of a [given](Self::session) session it
-    /// uses the object stores and the memory pool.
+    /// uses the object stores, the memory pool and the engine.
     ///
     /// # Errors
     /// There is no object store for the URL.

@@ -90,7 +90,7 @@ impl fmt::Debug for Array {
 impl TileDbTableBuilder {
     /// Opens the array for reading without SQL.
     ///
-    /// Of a [given](Self::session) session, its scans use only the object stores and the memory pool.
+    /// Of a [given](Self::session) session, its scans use only the object stores, the memory pool and the engine.
     pub async fn open_array(self) -> Result<Array> {
         let (storage, options, runtime) = self.into_parts()?;
         let snapshot = Arc::new(Snapshot::open(&storage, options.window()?).await?);
