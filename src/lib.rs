@@ -40,7 +40,9 @@
 //! - [`SchemaEvolution`] adds and drops columns of an array, extends enumerations, and grows the current domain.
 //! - [`MetadataEdit`] sets and deletes metadata of an array or a group; [`create_group`] and [`GroupEdit`] make groups.
 //! - [`execute`] takes every statement, also those that DataFusion's planner refuses: `ALTER TABLE`, `ATTACH` and `DETACH`.
-//! - [`plan_statement`](session::plan_statement) plans `SELECT *` from arrays of thousands of attributes in a fraction of the time.
+//!   It plans `SELECT *` from arrays of thousands of attributes in a fraction of the time.
+//! - [`session::start`] is the same for programs that show plans or progress, or run physical plans themselves.
+//! - [`StatementStores`] makes the object stores for the options of statements, such as `aws.region`.
 //! - [`Array::open`] needs neither SQL nor a session: it describes the array, and reads cells as record batches.
 //!
 //! A table as of a time, by method calls on a session:
@@ -179,10 +181,10 @@ struct Readme;
 
 pub use catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group};
 pub use error::to_datafusion_error;
-pub use evolve::alter::AlterTable;
 pub use options::{AggregateFrom, NewValues, TableOptions};
 pub use reader::{Array, ArrayInsert, ArrayScan, DimensionRange, FragmentInfo};
 pub use session::{TileDbTableFactory, equip, execute, register};
+pub use stores::statement::{SessionStores, StatementStores, StoreOptions, StoreRequest};
 pub use table::open::TileDbTableBuilder;
 pub use table::provider::TileDbTable;
 pub use table::session::TileDbSessionExt;

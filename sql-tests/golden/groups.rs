@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::Int64Array;
 use datafusion::catalog::CatalogProvider;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::catalog::attached_notice;
+use datafusion_tiledb::session::{StartedStatement, start};
 use datafusion_tiledb::{TileDbGroup, detach_group, register, register_group};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -198,19 +198,24 @@ async fn before_lists_of_members() -> Result<(), Failed> {
     Files::of(&folder("experiment/obs")).write(&group.join("obs"));
     fs::write(group.join("__tiledb_group.tdb"), "")?;
     let ctx = SessionContext::new();
-    register_group(&ctx, "old", text(&group)).await?;
+    register(&ctx)?;
+    let attached = start(&ctx, &format!("ATTACH '{}' AS old", text(&group))).await?;
+    let StartedStatement::Done {
+        notice: Some(notice),
+    } = attached
+    else {
+        return Err(format!("expected a notice, found {attached:?}").into());
+    };
     let (path, place) = (text(&group.join("obs")), text(&group));
     let told = [
         format!("FROM '{path}'"),
         format!("tiledb_add_member('{place}', 'obs')"),
     ];
-    let notice = attached_notice(&ctx, "old").ok_or("a notice")?;
     let named = error(&ctx, "SELECT * FROM old.obs").await?;
     for hint in told {
         assert!(notice.contains(&hint), "{notice}");
         assert!(named.contains(&hint), "{named}");
     }
-    register(&ctx)?;
     assert_eq!(
         number(&ctx, &format!("SELECT count(*) FROM '{path}'")).await?,
         4
@@ -219,8 +224,9 @@ async fn before_lists_of_members() -> Result<(), Failed> {
     ctx.sql(&add).await?.collect().await?;
     assert_eq!(number(&ctx, "SELECT count(*) FROM old.obs").await?, 4);
     // A group with members causes no notice.
-    register_group(&ctx, "exp", text(&folder("experiment"))).await?;
-    assert_eq!(attached_notice(&ctx, "exp"), None);
+    let attach = format!("ATTACH '{}' AS exp", text(&folder("experiment")));
+    let attached = start(&ctx, &attach).await?;
+    assert!(matches!(attached, StartedStatement::Done { notice: None }));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::session::plan_statement;
+use datafusion_tiledb::execute;
 use datafusion_tiledb::to_datafusion_error;
 use libtest_mimic::Failed;
 
@@ -43,7 +43,7 @@ fn session() -> Result<SessionContext, DataFusionError> {
 }
 
 trial!(planned);
-/// With the planning that programs use, the first statement finds the column.
+/// Through the door of the library, the first statement finds the column.
 async fn planned() -> Result<(), Failed> {
     for sql in STATEMENTS {
         let folder = tempfile::tempdir()?;
@@ -58,11 +58,7 @@ async fn planned() -> Result<(), Failed> {
 }
 
 async fn run(ctx: &SessionContext, sql: &str) -> Result<usize, DataFusionError> {
-    let state = ctx.state();
-    let dialect = state.config_options().sql_parser.dialect;
-    let statement = state.sql_to_statement(sql, &dialect)?;
-    let plan = plan_statement(&state, statement).await?;
-    let rows = ctx.execute_logical_plan(plan).await?.collect().await?;
+    let rows = execute(ctx, sql).await?.collect().await?;
     Ok(rows.iter().map(|batch| batch.num_rows()).sum())
 }
 

@@ -183,3 +183,47 @@ fn answer(stream: TcpStream, refusal: &str, content: &[u8]) -> std::io::Result<(
     }
     Ok(())
 }
+
+trial!(piped_tables);
+/// The standard input is a file like others, but only where it doesn't hold the statements.
+fn piped_tables(place: &Place) -> Result<(), Failed> {
+    let table = "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/dev/stdin' OPTIONS ('format.has_header' 'true')";
+    let twice = format!(
+        "{table}; {}; SELECT t.a + u.a AS a FROM t, u ORDER BY a",
+        table.replace(" t ", " u ")
+    );
+    let run = |sql: &str| place.run_with_input(&[&CSV[..], &["-c", sql]].concat(), "a\n1\n2\n");
+    run(&twice)?.gave("a\n2\n3\n3\n4\n")?;
+    let other = "CREATE EXTERNAL TABLE u STORED AS JSON LOCATION '/dev/stdin'";
+    run(&format!("{table}; {other}"))?.failed("", &["stdin.csv", "the same STORED AS"])?;
+    let piped = place.run_with_input(&CSV, &format!("{table};"))?;
+    piped.failed("", &["it holds the statements"])
+}
+
+trial!(store_options);
+/// Options that no store takes are errors, in each statement.
+fn store_options(place: &Place) -> Result<(), Failed> {
+    for (location, option, words) in [
+        ("./x", "aws.region", "no options of an object store"),
+        ("file:///x", "aws.region", "not for file://"),
+        ("http://localhost:1/x", "http.x", "not for http://"),
+        ("gs://bucket/x", "aws.region", "begin with gcp."),
+        ("az://bucket/x", "azure.x", "not for az://"),
+    ] {
+        for statement in [
+            "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION",
+            "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION",
+            "COPY (SELECT 1 AS x) TO",
+            "ATTACH",
+        ] {
+            let behind = match statement {
+                "ATTACH" => "AS g",
+                "COPY (SELECT 1 AS x) TO" => "STORED AS CSV OPTIONS",
+                _ => "OPTIONS",
+            };
+            let sql = format!("{statement} '{location}' {behind} ('{option}' 'r')");
+            place.run(&["-q", "-c", &sql])?.failed("", &[words])?;
+        }
+    }
+    Ok(())
+}

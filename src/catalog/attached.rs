@@ -158,7 +158,7 @@ impl TileDbGroupBuilder {
 
 /// A notice for whoever attached the group `name`: it lists no members, and how to reach the arrays in its folder. `None` for
 /// other groups.
-pub fn attached_notice(ctx: &SessionContext, name: &str) -> Option<String> {
+pub(crate) fn attached_notice(ctx: &SessionContext, name: &str) -> Option<String> {
     let attached = ctx.copied_config().get_extension::<Attached>()?;
     let groups = attached.read();
     let group = &groups.get(name)?.group;

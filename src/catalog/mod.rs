@@ -32,12 +32,10 @@ use datafusion::prelude::SessionContext;
 
 pub(crate) use self::attached::AttachedGroups;
 pub use self::attached::TileDbGroupBuilder;
-#[doc(hidden)]
-pub use self::attached::attached_notice;
+pub(crate) use self::attached::attached_notice;
 pub use self::group::{AttachAs, TileDbGroup};
 pub(crate) use self::resolve::explain_group;
-#[doc(hidden)]
-pub use self::statement::{GroupStatement, StoreOptions, first_word};
+pub(crate) use self::statement::{GroupStatement, first_word};
 use tiledb_engine::Result;
 
 /// The schema of the arrays directly in a group that is a catalog.
@@ -63,8 +61,9 @@ pub fn detach_group(ctx: &SessionContext, name: &str) -> bool {
 mod tests {
     use tiledb_engine::ErrorKind;
 
-    use super::{AttachAs, GroupStatement, StoreOptions, first_word};
+    use super::{AttachAs, GroupStatement, first_word};
     use crate::options::TableOptions;
+    use crate::stores::statement::StoreOptions;
 
     fn parsed(sql: &str) -> GroupStatement {
         GroupStatement::parse(sql).unwrap().unwrap()

@@ -7,7 +7,6 @@
 //!
 //! [`execute`](crate::execute) runs them. Options are those of tables; `TYPE tiledb` and `READ_ONLY`, which DuckDB's users write, are accepted and ignored.
 
-use std::fmt;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -23,10 +22,11 @@ use super::group::{AttachAs, TileDbGroup};
 use crate::options::encryption::shown_name;
 use crate::options::secrets::StatementSecrets;
 use crate::options::{TableOptions, is_store_option};
+use crate::stores::statement::StoreOptions;
 
 /// A statement about groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GroupStatement {
+pub(crate) enum GroupStatement {
     /// `ATTACH`.
     Attach {
         /// The URI of the group.
@@ -39,7 +39,7 @@ pub enum GroupStatement {
         if_not_exists: bool,
         /// The options for the arrays.
         options: TableOptions,
-        /// Options of object stores (`aws.region`, …). A program that makes stores takes them before it runs the statement.
+        /// Options of object stores (`aws.region`, …), for which a store is made before the statement runs.
         store_options: StoreOptions,
     },
     /// `DETACH`.
@@ -51,21 +51,9 @@ pub enum GroupStatement {
     },
 }
 
-/// Keys and values for an object store; the values may be secrets, so `Debug` hides them.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct StoreOptions(pub Vec<(String, String)>);
-
-impl fmt::Debug for StoreOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set()
-            .entries(self.0.iter().map(|(key, _)| key))
-            .finish()
-    }
-}
-
 impl GroupStatement {
     /// Parses `sql`, or returns `None` if it is another kind of statement.
-    pub fn parse(sql: &str) -> Result<Option<Self>> {
+    pub(crate) fn parse(sql: &str) -> Result<Option<Self>> {
         let first = first_word(sql);
         let attach = first.eq_ignore_ascii_case("attach");
         if !attach && !first.eq_ignore_ascii_case("detach") {
@@ -85,8 +73,8 @@ impl GroupStatement {
         Ok(Some(statement))
     }
 
-    /// Runs the statement.
-    pub async fn run(self, ctx: &SessionContext) -> Result<()> {
+    /// Runs the statement. The store of its options is registered.
+    pub(crate) async fn run(self, ctx: &SessionContext) -> Result<()> {
         match self {
             Self::Attach {
                 uri,
@@ -94,15 +82,9 @@ impl GroupStatement {
                 attach_as,
                 if_not_exists,
                 options,
-                store_options,
+                store_options: _,
             } => {
                 let shown = Location::without_secrets(&uri);
-                if let Some((key, _)) = store_options.0.first() {
-                    return Err(Error::unsupported(format!(
-                        "the option {key} configures an object store, and this session can't create one: register the store of \
-                         '{shown}' with SessionContext::register_object_store, and remove the option"
-                    )));
-                }
                 let builder = TileDbGroup::builder(&uri).attach_as(attach_as);
                 let attached = builder.options(options).attach(ctx, &name).await;
                 attached.or_else(|e| match e.kind() {
@@ -129,7 +111,7 @@ impl GroupStatement {
 }
 
 /// The first word of a statement, after whitespace and comments.
-pub fn first_word(sql: &str) -> &str {
+pub(crate) fn first_word(sql: &str) -> &str {
     let mut rest = sql.trim_start();
     loop {
         let after = if let Some(comment) = rest.strip_prefix("--") {

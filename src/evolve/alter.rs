@@ -15,53 +15,30 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::parser::{CreateExternalTable, DFParser, Statement};
+use datafusion::sql::parser::{CreateExternalTable, Statement};
 use datafusion::sql::sqlparser::ast::{
     self, AlterTableOperation, ColumnDef, ColumnOption, Expr, Ident, ObjectName, SqlOption,
     UnaryOperator, Value,
 };
-use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use tiledb_engine::SchemaEvolution;
 use tiledb_engine::{Error, Result, ResultExt};
 
-use crate::catalog::first_word;
 use crate::create::default_value;
-use crate::options::secrets::StatementSecrets;
 use crate::table::provider::TileDbTable;
 
 /// An `ALTER TABLE` statement.
 #[derive(Debug, Clone)]
-pub struct AlterTable(ast::AlterTable);
+pub(crate) struct AlterTable(ast::AlterTable);
 
 impl AlterTable {
-    /// Parses `sql`, or returns `None` if it is another kind of statement.
-    ///
-    /// # Errors
-    /// It begins like one and cannot be parsed in the dialect of the session.
-    pub fn parse(ctx: &SessionContext, sql: &str) -> Result<Option<Self>> {
-        if !first_word(sql).eq_ignore_ascii_case("alter") {
-            return Ok(None);
-        }
-        let state = ctx.state_ref();
-        let dialect = state.read().config_options().sql_parser.dialect;
-        let dialect = dialect_from_str(dialect)
-            .ok_or_else(|| Error::invalid(format!("there is no SQL dialect {dialect}")))?;
-        let parsed = DFParser::parse_sql_with_dialect(sql, dialect.as_ref());
-        let mut parsed = parsed.map_err(|e| {
-            let why = StatementSecrets::of(sql).masked(&e.strip_backtrace());
-            Error::invalid(format!("the statement cannot be parsed: {why}"))
-        })?;
-        match (parsed.pop_front(), parsed.is_empty()) {
-            (Some(Statement::Statement(statement)), true) => Ok(match *statement {
-                ast::Statement::AlterTable(alter) => Some(Self(alter)),
-                _ => None,
-            }),
-            (Some(Statement::Statement(statement)), false)
-                if matches!(*statement, ast::Statement::AlterTable(_)) =>
-            {
-                Err(Error::invalid("ALTER TABLE is a statement of its own"))
-            }
-            _ => Ok(None),
+    /// The statement if it is an `ALTER TABLE`.
+    pub(crate) fn of(statement: &Statement) -> Option<Self> {
+        let Statement::Statement(statement) = statement else {
+            return None;
+        };
+        match statement.as_ref() {
+            ast::Statement::AlterTable(alter) => Some(Self(alter.clone())),
+            _ => None,
         }
     }
 
@@ -69,7 +46,7 @@ impl AlterTable {
     ///
     /// # Errors
     /// The table doesn't exist, or the array can't change like this.
-    pub async fn run(self, ctx: &SessionContext) -> Result<bool> {
+    pub(crate) async fn run(self, ctx: &SessionContext) -> Result<bool> {
         let session = ctx.state();
         let Self(alter) = self;
         let name = table_of(alter.name.clone(), &session)?;

@@ -2,7 +2,7 @@
 //!
 //! | Statement or function | |
 //! |---|---|
-//! | [`ALTER TABLE`](alter) | adds and drops columns, sets the current domain |
+//! | `ALTER TABLE` | adds and drops columns, sets the current domain |
 //! | [`tiledb_evolve`](functions) | the same, for locations and with all options |
 //! | [`tiledb_extend_enumeration`](functions) | adds values to the enumeration of a column |
 //! | [`tiledb_set_metadata`, `tiledb_delete_metadata`](metadata) | the key-value metadata of an array or a group |
@@ -16,7 +16,7 @@
 //! | `changes` | what was changed; empty if it was as wanted |
 //! | `file` | the file that makes the change visible; NULL if nothing was written |
 
-pub mod alter;
+pub(crate) mod alter;
 pub mod functions;
 pub mod groups;
 pub mod metadata;

@@ -17,6 +17,7 @@ use crate::create::Request;
 use crate::error::to_datafusion_error;
 use crate::stores::location::storage;
 use crate::stores::runtime::ArrayRuntime;
+use crate::stores::statement::check_used;
 use crate::table::open::open_table;
 use crate::table::provider::TileDbTable;
 
@@ -65,6 +66,7 @@ async fn open(
             statement.locations.len()
         )));
     };
+    check_used(&statement.options, session.table_options(), location)?;
     let request = Request::of(session, statement)?;
     let table = open_or_create(location, &request, &ArrayRuntime::of_session(session)).await?;
     let table = table.named(statement.name.table());

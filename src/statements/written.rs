@@ -3,7 +3,7 @@
 //!
 //! Written casts are identified by their type. DataFusion's planner asks the session for the type of each written cast, and
 //! gets a field from a list kept here. For casts that it adds, it creates the field itself. A clone of an expression shares its
-//! fields. The other facts come from the parsed statement, so only [`plan_statement`](crate::session::plan_statement) knows them.
+//! fields. The other facts come from the parsed statement, so only [`execute`](crate::execute) knows them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

@@ -102,8 +102,8 @@ pub(crate) fn local(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     })
 }
 
-/// Whether a store of files is DataFusion's own, by its name. The shell wraps it in others, one more for each created
-/// table, which only pass requests on until profiling is enabled.
+/// Whether a store of files is DataFusion's own, by its name. The shell wraps it in another store, and datafusion-cli in one more
+/// for each created table. These only pass requests on until profiling is enabled.
 fn is_plain(mut name: &str) -> bool {
     const IDLE: &str = "Instrumented Object Store: instrument_mode: Disabled, inner: ";
     while let Some(inner) = name.strip_prefix(IDLE) {

@@ -3,3 +3,4 @@
 pub(crate) mod budget;
 pub(crate) mod location;
 pub(crate) mod runtime;
+pub mod statement;

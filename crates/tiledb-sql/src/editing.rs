@@ -1,16 +1,14 @@
 //! What the line editor asks: hints and colours are datafusion-cli's; when a text is ready to run is decided here.
 //!
-//! A text is ready when its last statement has its semicolon and every statement can be parsed. The check is our own
-//! because datafusion-cli's knows neither `ATTACH` nor dollar quotes, and would not let them be entered.
+//! A text is ready when its last statement has its semicolon and the library can parse every statement. datafusion-cli's check knows
+//! neither `ATTACH` nor dollar quotes, and would not let them be entered.
 
 use std::borrow::Cow;
 
 use datafusion::common::config::Dialect;
 use datafusion::prelude::SessionContext;
-use datafusion::sql::parser::DFParser;
-use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion_cli::helper::CliHelper;
-use datafusion_tiledb::catalog::GroupStatement;
+use datafusion_tiledb::session::check_syntax;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
@@ -18,6 +16,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Result};
 
 use crate::completion::Completion;
+use crate::report;
 use crate::script::{Kind, Splitter};
 
 /// Helps to edit statements.
@@ -58,8 +57,9 @@ fn readiness(text: &str, dialect: Dialect) -> ValidationResult {
     }
     for piece in &pieces {
         if let Kind::Statement(sql) = &piece.kind
-            && let Err(error) = parse(sql, dialect)
+            && let Err(error) = check_syntax(sql, dialect)
         {
+            let error = report::describe(&error);
             return ValidationResult::Invalid(Some(format!("  Invalid statement: {error}")));
         }
     }
@@ -75,19 +75,6 @@ fn readiness(text: &str, dialect: Dialect) -> ValidationResult {
         // A comment, behind which a statement may follow.
         false => ValidationResult::Incomplete,
     }
-}
-
-fn parse(sql: &str, dialect: Dialect) -> std::result::Result<(), String> {
-    match GroupStatement::parse(sql) {
-        Ok(Some(_)) => return Ok(()),
-        Ok(None) => {}
-        Err(e) => return Err(e.to_string()),
-    }
-    let Some(dialect) = dialect_from_str(dialect) else {
-        return Err(format!("the dialect {dialect} is not known"));
-    };
-    let parsed = DFParser::parse_sql_with_dialect(sql, dialect.as_ref());
-    parsed.map(|_| ()).map_err(|e| e.to_string())
 }
 
 impl Validator for Helper {

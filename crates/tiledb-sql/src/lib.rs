@@ -6,10 +6,10 @@
 //!
 //! `args` is the command line, `session` composes DataFusion and the library into a `shell`, `run` goes through what the
 //! command line gives, and `places` gives its paths names.
-//! `script` cuts text into statements and commands, `input` runs them one after the other, `execute` runs a statement,
-//! `depth` refuses statements that are too deep for the stack, and `printing` prints rows. `progress` and `interrupt` work
-//! while a statement runs. `commands` and `describe` are the shell's own commands, `check` and `maintain` its subcommands.
-//! `repl` is the interactive loop with `editing` and `completion`, `stores` makes object stores, and `report` turns errors
+//! `script` cuts text into statements and commands, `input` runs them one after the other, `execute` runs the plan of a statement,
+//! and `printing` prints rows. `progress` and `interrupt` work while a statement runs. `commands` and `describe` are the shell's
+//! own commands, `check` and `maintain` its subcommands.
+//! `repl` is the interactive loop with `editing` and `completion`, `stores` and `stdin` make object stores, and `report` turns errors
 //! into sentences.
 #![allow(
     clippy::print_stdout,
@@ -21,7 +21,6 @@ mod args;
 mod check;
 mod commands;
 mod completion;
-mod depth;
 mod describe;
 mod editing;
 mod execute;
@@ -37,6 +36,7 @@ mod run;
 mod script;
 mod session;
 mod shell;
+mod stdin;
 mod stores;
 
 use std::process::ExitCode;
@@ -65,7 +65,7 @@ pub fn main() -> ExitCode {
     // The main thread has the stack that the system gives it.
     let shell = thread::Builder::new()
         .name("shell".to_owned())
-        .stack_size(depth::STACK_BYTES)
+        .stack_size(session::STACK_BYTES)
         .spawn(|| in_runtime(args));
     match shell.map(thread::JoinHandle::join) {
         Ok(Ok(code)) => code,
@@ -83,7 +83,7 @@ fn no_threads(error: &std::io::Error) -> ExitCode {
 fn in_runtime(args: Args) -> ExitCode {
     let runtime = runtime::Builder::new_multi_thread()
         .enable_all()
-        .thread_stack_size(depth::STACK_BYTES)
+        .thread_stack_size(session::STACK_BYTES)
         .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

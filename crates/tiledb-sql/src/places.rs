@@ -5,8 +5,6 @@
 
 use datafusion::common::TableReference;
 use datafusion::error::Result;
-use datafusion_tiledb::catalog::GroupStatement;
-use datafusion_tiledb::to_datafusion_error;
 
 use crate::describe::{Found, as_path, nothing_at};
 use crate::interrupt::Interruptible;
@@ -53,10 +51,8 @@ impl Shell {
     async fn attach(&self, place: &str) -> Result<String> {
         let name = free(&name_of(place), |name| self.ctx.catalog(name).is_some());
         let quoted = place.replace('\'', "''");
-        let statement = GroupStatement::parse(&format!("ATTACH '{quoted}' AS \"{name}\""));
-        if let Some(statement) = statement.map_err(to_datafusion_error)? {
-            self.run_group_statement(statement).await?;
-        }
+        self.run_silently(&format!("ATTACH '{quoted}' AS \"{name}\""))
+            .await?;
         let catalog = self.ctx.catalog(&name);
         let schemas = catalog.iter().flat_map(|catalog| {
             let names = catalog.schema_names().into_iter();

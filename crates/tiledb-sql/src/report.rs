@@ -143,10 +143,6 @@ pub fn describe(error: &DataFusionError) -> String {
             }
             other => format!("SQL syntax: {other}"),
         },
-        DataFusionError::Configuration(text) if text.contains("Specify a format for TableOptions") => {
-            "the options of such a table need a prefix, for an array as in OPTIONS ('tiledb.timestamp' '2024-05-01')"
-                .to_owned()
-        }
         DataFusionError::Plan(text) => missing_location(text).unwrap_or_else(|| sentence(error)),
         _ => sentence(error),
     }

@@ -25,13 +25,15 @@ use datafusion_cli::functions::{
 use datafusion_cli::object_storage::StdinCarriesCommands;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 use datafusion_cli::pool_type::PoolType;
-use datafusion_tiledb::to_datafusion_error;
+use datafusion_tiledb::session::StatementDepth;
+use datafusion_tiledb::{SessionStores, to_datafusion_error};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::args::Args;
 use crate::printing::{Pager, Printing};
 use crate::progress::Watch;
 use crate::shell::Shell;
+use crate::stores::ShellStores;
 
 /// Twice DataFusion's. A scan hands on each batch, and whoever collects rows from several threads is woken for each: a
 /// drain of a hundred million rows takes a quarter less time like this, and four columns of such a batch still fit the
@@ -40,6 +42,12 @@ const BATCH_ROWS: usize = 16384;
 
 /// The share of the memory that queries take without `-m`, in percent.
 const MEMORY_SHARE: u64 = 75;
+
+/// The stack of each thread. Of its address space, only what is used takes memory.
+pub const STACK_BYTES: usize = 256 << 20;
+
+/// The most operators in one chain, which fit that stack.
+const MOST_OPERATORS: usize = 20_000;
 
 /// Builds the shell with the session that the command line describes.
 pub async fn open(args: &Args) -> Result<Shell> {
@@ -59,8 +67,18 @@ pub async fn open(args: &Args) -> Result<Shell> {
     }
 
     let watch = Arc::new(Watch::default());
+    let statement_stores = Arc::new(ShellStores::new(args.reads_sql_from_stdin()));
+    let depth = StatementDepth {
+        most_operators: MOST_OPERATORS,
+    };
+    let config = config(args)?
+        .with_extension(Arc::clone(watch.maintenance()))
+        .with_extension(Arc::new(SessionStores::new(
+            Arc::clone(&statement_stores) as _
+        )))
+        .with_extension(Arc::new(depth));
     let state = SessionStateBuilder::new_with_default_features()
-        .with_config(config(args)?.with_extension(Arc::clone(watch.maintenance())))
+        .with_config(config)
         .with_runtime_env(runtime.build_arc()?)
         .with_query_planner(watch.planner())
         .build();
@@ -83,7 +101,7 @@ pub async fn open(args: &Args) -> Result<Shell> {
         pager: Pager::default(),
         stores,
     };
-    Ok(Shell::new(ctx, printing, watch))
+    Ok(Shell::new(ctx, printing, watch, statement_stores))
 }
 
 /// What queries may take of the memory that the machine has, or the container; `None` if nobody knows.

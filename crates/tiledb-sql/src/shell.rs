@@ -1,28 +1,25 @@
 //! The shell between two inputs: its session, how it prints, and how one statement runs in it.
 //!
-//! What a statement of DataFusion does is in `execute`.
+//! The library starts each statement, and `execute` runs its plan.
 
 use std::mem;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use datafusion::arrow::datatypes::Schema;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::ExplainFormat;
+use datafusion::logical_expr::{ExplainFormat, LogicalPlan};
 use datafusion::prelude::SessionContext;
-use datafusion_cli::print_options::MaxRows;
-use datafusion_tiledb::catalog::{GroupStatement, attached_notice, first_word};
-use datafusion_tiledb::{AlterTable, to_datafusion_error};
+use datafusion_tiledb::session::{self, StartedStatement};
 use zeroize::Zeroizing;
 
-use crate::depth;
 use crate::execute::Execution;
 use crate::interrupt::{self, Interruptible};
 use crate::printing::{Printing, Rows};
 use crate::progress::Watch;
 use crate::report;
-use crate::stores::register_store;
+use crate::stores::ShellStores;
 
 /// What a failed statement means for the ones after it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +45,8 @@ pub struct Shell {
     pub printing: Printing,
     /// The plans of the statement that runs.
     pub watch: Arc<Watch>,
+    /// Makes the object stores of statements.
+    stores: Arc<ShellStores>,
     /// Whether a user types the statements.
     pub is_interactive: bool,
     /// How many files are being read: each includes the next.
@@ -57,11 +56,17 @@ pub struct Shell {
 }
 
 impl Shell {
-    pub fn new(ctx: SessionContext, printing: Printing, watch: Arc<Watch>) -> Self {
+    pub fn new(
+        ctx: SessionContext,
+        printing: Printing,
+        watch: Arc<Watch>,
+        stores: Arc<ShellStores>,
+    ) -> Self {
         Self {
             ctx,
             printing,
             watch,
+            stores,
             is_interactive: false,
             includes: 0,
             failed: false,
@@ -104,27 +109,11 @@ impl Shell {
     }
 
     async fn uninterrupted(&self, sql: &str, running: &Interruptible) -> Result<()> {
-        depth::check(sql)?;
-        if let Some(statement) = GroupStatement::parse(sql).map_err(to_datafusion_error)? {
-            return report::catch_panic(self.group_statement(statement, running)).await;
-        }
-        if let Some(statement) = AlterTable::parse(&self.ctx, sql).map_err(to_datafusion_error)? {
-            let began = Instant::now();
-            let altered = report::catch_panic(async {
-                statement.run(&self.ctx).await.map_err(to_datafusion_error)
-            });
-            if altered.await? {
-                return self.print_nothing(began, running);
-            }
-        }
-        let explains = first_word(sql).eq_ignore_ascii_case("explain");
-        let run = || {
-            let execution = Execution::new(&self.ctx, &self.printing, &self.watch, running);
-            report::catch_panic(execution.run(sql))
-        };
+        let explains = AtomicBool::new(false);
+        let run = || report::catch_panic(self.run_statement(sql, running, &explains));
         match run().await {
             // DataFusion's tree cuts long lines by bytes and cannot hold names beyond ASCII.
-            Err(e) if explains && report::is_panic(&e) => {
+            Err(e) if explains.load(Ordering::Relaxed) && report::is_panic(&e) => {
                 let before = self.set_explain_format(ExplainFormat::Indent);
                 let result = run().await;
                 self.set_explain_format(before);
@@ -134,49 +123,54 @@ impl Shell {
         }
     }
 
-    /// Attaches or detaches a group.
-    async fn group_statement(
+    /// Runs one statement and prints its result. It records whether the statement explains another.
+    async fn run_statement(
         &self,
-        statement: GroupStatement,
+        sql: &str,
         running: &Interruptible,
+        explains: &AtomicBool,
     ) -> Result<()> {
-        let began = Instant::now();
-        self.run_group_statement(statement).await?;
-        self.print_nothing(began, running)
-    }
-
-    /// Prints that a statement without rows is done.
-    fn print_nothing(&self, began: Instant, running: &Interruptible) -> Result<()> {
-        let rows = Rows {
-            schema: Arc::new(Schema::empty()),
-            batches: &[],
-            count: 0,
-            most: MaxRows::Unlimited,
+        let execution = Execution::new(&self.ctx, &self.printing, &self.watch, running);
+        let (frame, is_description) = match self.start(sql).await? {
+            StartedStatement::Done { notice } => {
+                execution.stop_showing();
+                self.print_notice(notice);
+                return execution.print_nothing();
+            }
+            StartedStatement::Rows {
+                frame,
+                is_description,
+            } => (*frame, is_description),
         };
-        self.print_rows(&rows, began, running)
+        let is_explain = matches!(
+            frame.logical_plan(),
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)
+        );
+        explains.store(is_explain, Ordering::Relaxed);
+        execution.run(frame, is_description).await
     }
 
-    /// Runs a statement about groups. It prints a notice only for a group that lists no members.
-    pub async fn run_group_statement(&self, mut statement: GroupStatement) -> Result<()> {
-        if let GroupStatement::Attach {
-            uri, store_options, ..
-        } = &mut statement
-        {
-            let options = mem::take(store_options);
-            register_store(&self.ctx, uri, &options.0).await?;
+    /// Starts a statement, a second time if a bucket of S3 turns out to be in another region.
+    async fn start(&self, sql: &str) -> Result<StartedStatement> {
+        self.stores.begin_statement();
+        match session::start(&self.ctx, sql).await {
+            Err(e) if self.stores.tries_other_region(&e) => session::start(&self.ctx, sql).await,
+            started => started,
         }
-        let attached = match &statement {
-            GroupStatement::Attach { name, .. } => Some(name.clone()),
-            _ => None,
-        };
-        statement
-            .run(&self.ctx)
-            .await
-            .map_err(to_datafusion_error)?;
-        if let Some(notice) = attached.and_then(|name| attached_notice(&self.ctx, &name)) {
-            eprintln!("Notice: {}", report::masked(&notice));
+    }
+
+    /// Runs a statement that has no rows. It prints nothing but a notice.
+    pub async fn run_silently(&self, sql: &str) -> Result<()> {
+        if let StartedStatement::Done { notice } = self.start(sql).await? {
+            self.print_notice(notice);
         }
         Ok(())
+    }
+
+    fn print_notice(&self, notice: Option<String>) {
+        if let Some(notice) = notice {
+            eprintln!("Notice: {}", report::masked(&notice));
+        }
     }
 
     /// Prints rows that no statement of DataFusion gave.

@@ -39,6 +39,7 @@ use crate::error::to_datafusion_error;
 use crate::options::{COPY_OPTIONS, TableOptions, is_of_copy};
 use crate::stores::location::storage;
 use crate::stores::runtime::ArrayRuntime;
+use crate::stores::statement::check_used;
 
 /// The word in `STORED AS`, and the end of a location's name that says the same.
 const EXTENSION: &str = "tiledb";
@@ -115,6 +116,7 @@ impl ArrayFormat {
         state: &dyn Session,
         target: &FileSinkConfig,
     ) -> tiledb_engine::Result<Arc<dyn ExecutionPlan>> {
+        check_used(&self.options, state.table_options(), &target.original_url)?;
         // These are for writers of files.
         let looks = self.looks()?;
         let ours = self

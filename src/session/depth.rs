@@ -1,4 +1,4 @@
-//! Refuses statements that are deeper than the stack of the shell's threads.
+//! Refuses statements that are too deep for the stack of the threads that run them.
 //!
 //! The parser bounds how deep parentheses nest, but not how long a chain of operators is, as in `1 + 1 + 1 …`. It makes a tree as
 //! deep as the chain is long, and trees are walked and freed recursively. Lists, as of `VALUES` and `IN`, are not deep.
@@ -8,29 +8,63 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-/// The stack of each thread. Of its address space, only what is used takes memory.
-pub const STACK_BYTES: usize = 256 << 20;
+/// The most operators in one chain that an optimized build can run on a stack of 2 MiB.
+const DEFAULT_OPERATORS: usize = 1000;
 
-/// The most operators in one chain.
-const MOST_OPERATORS: usize = 20_000;
+/// The maximum depth of a session's statements, for
+/// [`SessionConfig::with_extension`](datafusion::prelude::SessionConfig::with_extension).
+///
+/// ```
+/// use std::sync::Arc;
+/// use datafusion::prelude::{SessionConfig, SessionContext};
+/// use datafusion_tiledb::session::StatementDepth;
+///
+/// # async fn example() -> datafusion::error::Result<()> {
+/// let depth = StatementDepth { most_operators: 100 };
+/// let ctx = SessionContext::new_with_config(SessionConfig::new().with_extension(Arc::new(depth)));
+/// datafusion_tiledb::register(&ctx)?;
+/// let sum = format!("SELECT 1{}", " + 1".repeat(101));
+/// assert!(datafusion_tiledb::execute(&ctx, &sum).await.is_err());
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatementDepth {
+    /// The most operators in one chain, as in `1 + 1 + 1 …`. A statement with a longer chain is an error.
+    pub most_operators: usize,
+}
 
-/// Fails if a chain of operators is too long.
-pub fn check(sql: &str) -> Result<()> {
-    if sql.len() <= MOST_OPERATORS {
-        return Ok(());
+impl Default for StatementDepth {
+    /// The depth for threads with a stack of 2 MiB, which is what Rust and Tokio give threads. Programs whose threads have larger
+    /// stacks can allow more: the shell allows 20,000 operators with 256 MiB.
+    fn default() -> Self {
+        Self {
+            most_operators: DEFAULT_OPERATORS,
+        }
     }
-    // The parser reports text that can't be cut into words.
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize() else {
-        return Ok(());
-    };
-    let longest = longest_chain(&tokens);
-    if longest <= MOST_OPERATORS {
-        return Ok(());
+}
+
+impl StatementDepth {
+    /// Fails if a chain of operators is too long.
+    pub(super) fn check(self, sql: &str) -> Result<()> {
+        let most = self.most_operators;
+        if sql.len() <= most {
+            return Ok(());
+        }
+        // The parser reports text that can't be cut into words.
+        let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize() else {
+            return Ok(());
+        };
+        let longest = longest_chain(&tokens);
+        if longest <= most {
+            return Ok(());
+        }
+        Err(DataFusionError::Plan(format!(
+            "an expression has {longest} operators in one chain, and the most are {most}; \
+             compare with a list (x IN (…)) or join a table of the values instead"
+        )))
     }
-    Err(DataFusionError::Plan(format!(
-        "an expression has {longest} operators in one chain, and the most are {MOST_OPERATORS}; \
-         compare with a list (x IN (…)) or join a table of the values instead"
-    )))
 }
 
 fn longest_chain(tokens: &[Token]) -> usize {
@@ -101,8 +135,11 @@ mod tests {
     #[test]
     fn long_chains_are_refused() {
         let chain = |operators| format!("SELECT 1{}", " + 1".repeat(operators));
-        assert!(check(&chain(MOST_OPERATORS)).is_ok());
-        let refused = check(&chain(MOST_OPERATORS + 1)).unwrap_err();
-        assert!(refused.to_string().contains("20001 operators"), "{refused}");
+        let depth = StatementDepth {
+            most_operators: 300,
+        };
+        assert!(depth.check(&chain(300)).is_ok());
+        let refused = depth.check(&chain(301)).unwrap_err().to_string();
+        assert!(refused.contains("301 operators"), "{refused}");
     }
 }

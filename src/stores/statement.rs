@@ -1,0 +1,156 @@
+//! The object stores that statements need, with the options of each statement.
+//!
+//! `CREATE EXTERNAL TABLE`, `COPY` and `ATTACH` may name a location in an object store, with options such as `aws.region`. This
+//! crate builds no such stores. A program that can build them gives its session a [`StatementStores`]; without one, an option of a
+//! store is an error.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::config::TableOptions;
+use datafusion::error::Result;
+use object_store::ObjectStore;
+use tiledb_engine::Error;
+use tiledb_engine::storage::Location;
+use url::Url;
+
+use crate::options::is_store_option;
+
+/// Makes the object stores for the locations in statements.
+///
+/// ```
+/// use std::sync::Arc;
+/// use async_trait::async_trait;
+/// use datafusion::error::Result;
+/// use datafusion::prelude::{SessionConfig, SessionContext};
+/// use datafusion_tiledb::{SessionStores, StatementStores, StoreRequest};
+/// use object_store::ObjectStore;
+/// use object_store::memory::InMemory;
+///
+/// /// Keeps all objects in memory.
+/// #[derive(Debug)]
+/// struct MemoryStores;
+///
+/// #[async_trait]
+/// impl StatementStores for MemoryStores {
+///     async fn store(&self, request: StoreRequest<'_>) -> Result<Option<Arc<dyn ObjectStore>>> {
+///         if request.url.scheme() != "memory" || request.registered.is_some() {
+///             return Ok(None);
+///         }
+///         Ok(Some(Arc::new(InMemory::new())))
+///     }
+/// }
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let stores = SessionStores::new(Arc::new(MemoryStores));
+/// let ctx = SessionContext::new_with_config(SessionConfig::new().with_extension(Arc::new(stores)));
+/// datafusion_tiledb::register(&ctx)?;
+/// let copy = "COPY (SELECT 1 AS x) TO 'memory://host/new' STORED AS TILEDB PARTITIONED BY (x)";
+/// datafusion_tiledb::execute(&ctx, copy).await?.collect().await?;
+/// # let rows = datafusion_tiledb::execute(&ctx, "SELECT * FROM 'memory://host/new'").await?;
+/// # assert_eq!(rows.count().await?, 1);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+#[async_trait]
+pub trait StatementStores: fmt::Debug + Send + Sync {
+    /// Makes the store for one location of a statement. The session registers the store before the statement runs. `None` leaves
+    /// the session's stores as they are.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store can't be made, and if the request has an option that the store doesn't take.
+    async fn store(&self, request: StoreRequest<'_>) -> Result<Option<Arc<dyn ObjectStore>>>;
+
+    /// Returns the URL to use in place of a location of `CREATE EXTERNAL TABLE … STORED AS` a format, for example of `/dev/stdin`.
+    fn replace(&self, location: &str, format: &str) -> Option<String> {
+        let _ = (location, format);
+        None
+    }
+}
+
+/// A location for which a statement needs an object store.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StoreRequest<'a> {
+    /// The URL of the location. It is `file:///` for every path.
+    pub url: &'a Url,
+    /// The options that the statement gives the store.
+    pub options: &'a StoreOptions,
+    /// The store that the session has for the URL.
+    pub registered: Option<Arc<dyn ObjectStore>>,
+}
+
+/// The [`StatementStores`] of a session, for [`SessionConfig::with_extension`](datafusion::prelude::SessionConfig::with_extension).
+#[derive(Debug)]
+pub struct SessionStores(pub(crate) Arc<dyn StatementStores>);
+
+impl SessionStores {
+    /// Wraps the maker of stores.
+    pub fn new(stores: Arc<dyn StatementStores>) -> Self {
+        Self(stores)
+    }
+}
+
+/// The keys and values of a store's options. Values may be secrets, so `Debug` leaves them out.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct StoreOptions(pub(crate) Vec<(String, String)>);
+
+impl StoreOptions {
+    /// The keys, such as `aws.region`, with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+
+    /// Whether the statement gives no option.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Removes the options of stores from those of a statement. They are in the order of their keys.
+    pub(crate) fn taken_from(options: &mut HashMap<String, String>) -> Self {
+        let mut taken: Vec<_> = options.extract_if(|key, _| is_store_option(key)).collect();
+        taken.sort_unstable();
+        Self(taken)
+    }
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.iter().map(|(key, _)| key))
+            .finish()
+    }
+}
+
+/// Fails if a statement has an option of an object store that nobody has used. A program like datafusion-cli makes stores on its
+/// own, and then the session's table options have the prefix of the key.
+pub(crate) fn check_used(
+    options: &HashMap<String, String>,
+    known: &TableOptions,
+    location: &str,
+) -> tiledb_engine::Result<()> {
+    let is_used = |key: &str| {
+        let (prefix, _) = key.split_once('.').unwrap_or_default();
+        known.extensions.iter().any(|(known, _)| known == prefix)
+    };
+    let unused = options
+        .keys()
+        .filter(|key| is_store_option(key) && !is_used(key));
+    match unused.min() {
+        Some(key) => Err(unused_option(key, location)),
+        None => Ok(()),
+    }
+}
+
+/// The error for an option of an object store in a session that makes no stores.
+pub(crate) fn unused_option(key: &str, location: &str) -> Error {
+    let shown = Location::without_secrets(location);
+    Error::unsupported(format!(
+        "the option {key} configures an object store, and this session can't create one: register the store of '{shown}' with \
+         SessionContext::register_object_store, and remove the option"
+    ))
+}
