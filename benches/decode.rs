@@ -24,7 +24,7 @@ mod common;
 mod encoders;
 
 use common::{Bench, Volume, time};
-use tiledb_engine::filter::{Pipeline, Scratch, TileContext};
+use tiledb_engine::filter::{FilterScratch, Pipeline, TileContext};
 // The encoders know it by this name.
 use encoders::{dictionary_strings, encode, rle_strings};
 use format::datatype::Datatype;
@@ -212,7 +212,7 @@ fn fixed_tile(
     let tile = tile(&chunks.collect::<Vec<_>>());
     let pipeline = pipeline(filters, datatype, false);
     let mut out = vec![0; data.len()];
-    let mut scratch = Scratch::default();
+    let mut scratch = FilterScratch::default();
     pipeline
         .decode(&tile, &mut out, &mut scratch)
         .expect("the tile decodes");
@@ -241,7 +241,7 @@ fn string_tile(bench: &mut Bench, name: &str, filter: &Filter) {
     let tile = tile(&chunks.collect::<Vec<_>>());
     let pipeline = pipeline(std::slice::from_ref(filter), Datatype::StringAscii, true);
     let bytes = strings.concat().len();
-    let mut scratch = Scratch::default();
+    let mut scratch = FilterScratch::default();
     let decoded = pipeline.decode_strings(&tile, CELLS, bytes, &mut scratch);
     assert_eq!(decoded.expect("the tile decodes").keys().len(), CELLS);
     bench.alone(name, volume(bytes), || {

@@ -192,7 +192,7 @@ pub use tiledb_engine;
 pub use tiledb_engine::{
     ArrayBuilder, ArrayDefinition, Check, CheckOptions, ConsolidateMode, ConsolidateOptions,
     EmptyCells, EncryptionKey, Engine, EngineOptions, Error, ErrorKind, Evolved, ExternalMembers,
-    Finding, FixedText, GroupEdit, InvalidUtf8, Location, MetadataCache, MetadataEdit,
-    MetadataValue, ReportRow, RequestLog, Result, SchemaEvolution, Severity, TimeAs, VacuumMode,
-    VacuumOptions, Value, create_group,
+    Finding, FixedText, GroupEdit, InvalidUtf8, LiteralValue, Location, MetadataCache,
+    MetadataEdit, MetadataValue, ReportRow, RequestLog, Result, SchemaEvolution, Severity, TimeAs,
+    VacuumMode, VacuumOptions, create_group,
 };

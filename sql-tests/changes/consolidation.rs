@@ -14,7 +14,7 @@ use datafusion_tiledb::register;
 use libtest_mimic::Failed;
 use serde_json::Value;
 use tiledb_engine::format::commit::{CommitEntryKind, parse_consolidated_commits};
-use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::delete_condition::DeleteCondition;
 
 use crate::support::array_files::{Files, METADATA_FILE, contents, nested_delete};
 use crate::support::shell_place::{Place, Ran};
@@ -217,7 +217,7 @@ fn repairs_deletes(place: &Place) -> Result<(), Failed> {
         }
     }
     let flat = |file: &Vec<u8>| {
-        let condition = Condition::decode_delete(&contents(file)).ok();
+        let condition = DeleteCondition::decode_delete(&contents(file)).ok();
         condition.is_some_and(|condition| condition.clone().flat() == condition)
     };
     match stored.len() == 2 && stored.iter().all(flat) {

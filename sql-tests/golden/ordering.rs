@@ -21,9 +21,9 @@ use datafusion_tiledb::scan::source::TileDbSource;
 use futures::TryStreamExt;
 use libtest_mimic::Failed;
 use serde_json::Value;
-use tiledb_engine::memory::budget::Unlimited;
+use tiledb_engine::memory::budget::UnlimitedBudget;
 use tiledb_engine::scan::ScanPlan;
-use tiledb_engine::scan::context::{Pace, ScanContext};
+use tiledb_engine::scan::context::{ReadAhead, ScanContext};
 use tiledb_engine::scan::order::{OrderTerm, RowOrder};
 use tiledb_engine::scan::stream::read_units;
 use tiledb_engine::scan::units::UnitQueue;
@@ -198,8 +198,9 @@ async fn below_sql(
             continue;
         };
         let units = 0..plan.unit_count();
-        let context = ScanContext::new(Arc::clone(&plan), Arc::new(Unlimited), Arc::default());
-        let context = context.with_row_order(Some(Arc::clone(&row_order)), Pace::default());
+        let context =
+            ScanContext::new(Arc::clone(&plan), Arc::new(UnlimitedBudget), Arc::default());
+        let context = context.with_row_order(Some(Arc::clone(&row_order)), ReadAhead::default());
         let batches = read_units(context, UnitQueue::alone(units));
         let batches = batches.try_collect::<Vec<_>>().await;
         let what = format!("{order:?} in units of {cells}");

@@ -9,7 +9,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tiledb::TileDbTable;
 use libtest_mimic::Failed;
 use tiledb_engine::filter::generic_tile;
-use tiledb_engine::storage::{MetadataCache, Request, RequestKind, RequestLog};
+use tiledb_engine::storage::{MetadataCache, RequestKind, RequestLog, StoreRequest};
 
 use crate::support::array_files::{Files, METADATA_FILE, plain_tile};
 use crate::support::golden;
@@ -63,7 +63,7 @@ async fn rows(ctx: &SessionContext, sql: &str) -> Result<usize, Failed> {
 }
 
 /// Reads of fragment metadata by range.
-fn sections(requests: &[Request]) -> Vec<&Request> {
+fn sections(requests: &[StoreRequest]) -> Vec<&StoreRequest> {
     requests
         .iter()
         .filter(|r| r.kind == RequestKind::Range && r.file.ends_with(METADATA_FILE))

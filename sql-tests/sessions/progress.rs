@@ -13,7 +13,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf}
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::dml::progress::{
-    Maintenance, MaintenanceWatch, Progress, Writing, progress_of, writing_of,
+    MaintenanceWatch, RunningMaintenance, ScanProgress, WriteProgress, progress_of, writing_of,
 };
 use datafusion_tiledb::to_datafusion_error;
 use libtest_mimic::Failed;
@@ -25,7 +25,7 @@ use crate::support::golden;
 async fn before_and_after(
     sql: &str,
     partitions: usize,
-) -> Result<(Option<Progress>, Option<Progress>), Failed> {
+) -> Result<(Option<ScanProgress>, Option<ScanProgress>), Failed> {
     let config = SessionConfig::new().with_target_partitions(partitions);
     let ctx = SessionContext::new_with_config(config);
     datafusion_tiledb::register(&ctx)?;
@@ -109,7 +109,7 @@ async fn of_writing() -> Result<(), Failed> {
         }
         collect(Arc::clone(&plan), ctx.task_ctx()).await?;
         let after = writing_of(&plan);
-        let expected = Writing {
+        let expected = WriteProgress {
             rows_read: ROWS,
             // Rows of dense arrays are put into their tiles as they come.
             sorts: name != "dense",
@@ -151,7 +151,7 @@ async fn of_a_second_run() -> Result<(), Failed> {
     let [_, bytes_written] = bytes.as_slice() else {
         return Err(format!("{} fragments", bytes.len()).into());
     };
-    let expected = Writing {
+    let expected = WriteProgress {
         rows_read: 50,
         sorts: false,
         rows_written: 50,
@@ -245,7 +245,7 @@ async fn of_maintenance() -> Result<(), Failed> {
     assert!(watch.latest().is_none(), "{:?}", watch.latest());
 
     run("SELECT * FROM tiledb_consolidate('$T')").await?;
-    let Some(Maintenance::Consolidation(done)) = watch.latest() else {
+    let Some(RunningMaintenance::Consolidation(done)) = watch.latest() else {
         return Err(format!("{:?}", watch.latest()).into());
     };
     let cells = (done.done(), done.total());
@@ -256,7 +256,7 @@ async fn of_maintenance() -> Result<(), Failed> {
 
     let before = bytes_below(Path::new(&place).join("__fragments").as_path())?;
     run("SELECT * FROM tiledb_vacuum('$T', min_age => '0')").await?;
-    let Some(Maintenance::Vacuum(done)) = watch.latest() else {
+    let Some(RunningMaintenance::Vacuum(done)) = watch.latest() else {
         return Err(format!("{:?}", watch.latest()).into());
     };
     let gone = before - bytes_below(Path::new(&place).join("__fragments").as_path())?;
@@ -272,7 +272,7 @@ async fn of_maintenance() -> Result<(), Failed> {
     );
 
     run("SELECT * FROM tiledb_check('$T')").await?;
-    let Some(Maintenance::Check(done)) = watch.latest() else {
+    let Some(RunningMaintenance::Check(done)) = watch.latest() else {
         return Err(format!("{:?}", watch.latest()).into());
     };
     let counts = done.counts();

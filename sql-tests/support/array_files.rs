@@ -13,7 +13,7 @@ use datafusion_tiledb::EncryptionKey;
 use object_store::memory::InMemory;
 use object_store::{ObjectStoreExt, path::Path as StorePath};
 use tiledb_engine::filter::generic_tile;
-use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::delete_condition::DeleteCondition;
 use tiledb_engine::format::fragment::footer::Footer;
 use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::storage::Location;
@@ -191,8 +191,8 @@ pub fn plain_tile(contents: &[u8]) -> Vec<u8> {
 /// A delete with the same meaning as `file`, stored in the form that libtiledb misreads: alternatives directly among
 /// alternatives.
 pub fn nested_delete(file: &[u8]) -> Vec<u8> {
-    let condition = Condition::decode_delete(&contents(file)).expect("a delete");
-    let pair = Condition::Any(vec![condition.clone(), condition.clone()]);
-    let nested = Condition::Any(vec![condition, pair]);
+    let condition = DeleteCondition::decode_delete(&contents(file)).expect("a delete");
+    let pair = DeleteCondition::Any(vec![condition.clone(), condition.clone()]);
+    let nested = DeleteCondition::Any(vec![condition, pair]);
     plain_tile(&nested.encode_delete().expect("a short name"))
 }

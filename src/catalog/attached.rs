@@ -14,8 +14,8 @@ use tiledb_engine::Engine;
 use tiledb_engine::Error;
 use tiledb_engine::storage::{ExternalMembers, Location, MetadataCache, RequestLog};
 
-use super::explore::Stores;
-use super::group::{AttachAs, Shared, TileDbGroup};
+use super::explore::MemberStores;
+use super::group::{AttachAs, GroupState, TileDbGroup};
 use crate::optimizer;
 use crate::options::TableOptions;
 use crate::stores::location::group_storage;
@@ -118,7 +118,7 @@ impl TileDbGroupBuilder {
 
     /// Opens the group without a session. Members in other object stores cannot be found then.
     pub async fn open(self) -> tiledb_engine::Result<TileDbGroup> {
-        let stores = Stores::of_runtime(
+        let stores = MemberStores::of_runtime(
             ArrayRuntime::new(Arc::default(), Engine::shared()),
             self.options.external_members.clone(),
         );
@@ -129,14 +129,14 @@ impl TileDbGroupBuilder {
     pub async fn attach(self, ctx: &SessionContext, name: &str) -> tiledb_engine::Result<()> {
         let attach_as = self.attach_as;
         check_free(ctx, name, attach_as)?;
-        let stores = Stores::of_session(ctx, self.options.external_members.clone());
+        let stores = MemberStores::of_session(ctx, self.options.external_members.clone());
         let group = self.open_with(stores).await?;
         optimizer::install(ctx)
             .map_err(|e| Error::invalid("the session cannot be taught arrays").with_source(e))?;
         attach(ctx, name, group, attach_as)
     }
 
-    async fn open_with(self, mut stores: Stores) -> tiledb_engine::Result<TileDbGroup> {
+    async fn open_with(self, mut stores: MemberStores) -> tiledb_engine::Result<TileDbGroup> {
         if let Some(engine) = self.engine {
             stores.runtime = stores.runtime.in_engine(engine);
         }
@@ -151,7 +151,7 @@ impl TileDbGroupBuilder {
         if let Some(cache) = self.cache {
             root = root.with_cache(cache);
         }
-        let shared = Shared::open(root, self.options, stores).await?;
+        let shared = GroupState::open(root, self.options, stores).await?;
         Ok(TileDbGroup(Arc::new(shared)))
     }
 }
@@ -159,7 +159,7 @@ impl TileDbGroupBuilder {
 /// A notice for whoever attached the group `name`: it lists no members, and how to reach the arrays in its folder. `None` for
 /// other groups.
 pub(crate) fn attached_notice(ctx: &SessionContext, name: &str) -> Option<String> {
-    let attached = ctx.copied_config().get_extension::<Attached>()?;
+    let attached = ctx.copied_config().get_extension::<SessionGroups>()?;
     let groups = attached.read();
     let group = &groups.get(name)?.group;
     let listing = group.0.listing();
@@ -169,26 +169,26 @@ pub(crate) fn attached_notice(ctx: &SessionContext, name: &str) -> Option<String
 
 /// The groups of one session by name.
 #[derive(Debug)]
-struct Attached {
+struct SessionGroups {
     /// The id of the session. Sessions built from its configuration find these groups, too, but do not own them.
     session: String,
-    groups: RwLock<BTreeMap<String, Attachment>>,
+    groups: RwLock<BTreeMap<String, GroupAttachment>>,
 }
 
 #[derive(Debug, Clone)]
-struct Attachment {
+struct GroupAttachment {
     group: TileDbGroup,
     is_catalog: bool,
     /// The catalog that it is a schema of.
     schema_of: Option<String>,
 }
 
-impl Attached {
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Attachment>> {
+impl SessionGroups {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, GroupAttachment>> {
         self.groups.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Attachment>> {
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, GroupAttachment>> {
         self.groups.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -199,7 +199,7 @@ impl Attached {
     }
 }
 
-impl Attachment {
+impl GroupAttachment {
     fn is_schema_of(&self, catalog: &str) -> bool {
         self.schema_of.as_deref() == Some(catalog)
     }
@@ -236,7 +236,7 @@ fn attach(
 ) -> tiledb_engine::Result<()> {
     check_free(ctx, name, attach_as)?;
     let schema_of = (attach_as != AttachAs::Catalog).then(|| default_catalog(ctx));
-    let attachment = Attachment {
+    let attachment = GroupAttachment {
         group,
         is_catalog: attach_as != AttachAs::Schema,
         schema_of,
@@ -252,12 +252,12 @@ pub(super) fn detach(ctx: &SessionContext, name: &str) -> bool {
 
 /// The groups attached to a session whose lists of arrays follow the session's own changes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct AttachedGroups(Option<Arc<Attached>>);
+pub(crate) struct AttachedGroups(Option<Arc<SessionGroups>>);
 
 impl AttachedGroups {
     /// Those of a session.
     pub(crate) fn of(session: &dyn Session) -> Self {
-        Self(session.config().get_extension::<Attached>())
+        Self(session.config().get_extension::<SessionGroups>())
     }
 
     /// Lists the arrays again of those groups that list what the group at `changed` holds. The change is done, so a group
@@ -284,21 +284,21 @@ fn default_catalog(ctx: &SessionContext) -> String {
     state.config_options().catalog.default_catalog.clone()
 }
 
-fn attached(ctx: &SessionContext) -> Option<Arc<Attached>> {
+fn attached(ctx: &SessionContext) -> Option<Arc<SessionGroups>> {
     let session = ctx.session_id();
     let state = ctx.state_ref();
     let state = state.read();
-    let known = state.config().get_extension::<Attached>();
+    let known = state.config().get_extension::<SessionGroups>();
     known.filter(|attached| attached.session == session)
 }
 
 /// The groups of the session; their wrapper becomes the outermost one.
-fn install(ctx: &SessionContext) -> Arc<Attached> {
+fn install(ctx: &SessionContext) -> Arc<SessionGroups> {
     let known = attached(ctx);
     let state = ctx.state_ref();
     let mut state = state.write();
     let attached = known.unwrap_or_else(|| {
-        let attached = Arc::new(Attached {
+        let attached = Arc::new(SessionGroups {
             session: ctx.session_id(),
             groups: RwLock::default(),
         });
@@ -319,7 +319,7 @@ fn install(ctx: &SessionContext) -> Arc<Attached> {
 #[derive(Debug)]
 struct GroupCatalogs {
     inner: Arc<dyn CatalogProviderList>,
-    attached: Arc<Attached>,
+    attached: Arc<SessionGroups>,
 }
 
 impl CatalogProviderList for GroupCatalogs {
@@ -367,7 +367,7 @@ impl CatalogProviderList for GroupCatalogs {
 struct CatalogWithGroups {
     inner: Arc<dyn CatalogProvider>,
     name: String,
-    attached: Arc<Attached>,
+    attached: Arc<SessionGroups>,
 }
 
 impl CatalogProvider for CatalogWithGroups {

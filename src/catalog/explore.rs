@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::catalog::SchemaProvider;
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, stream};
-use tiledb_engine::array::group::{Group, Member, MemberLocation};
+use tiledb_engine::array::group::{Group, GroupMember, MemberLocation};
 use tiledb_engine::array::window::OpenWindow;
 use tiledb_engine::format::group::ObjectKind;
-use tiledb_engine::storage::{ExternalMembers, Followed, Link, Location, Storage};
+use tiledb_engine::storage::{ExternalMembers, FollowedLink, Location, MemberLink, Storage};
 use tiledb_engine::{Error, Result};
 use url::Url;
 
@@ -37,7 +37,7 @@ pub(super) const SHOWN_MEMBERS: usize = 20;
 
 /// The result of a traversal.
 #[derive(Debug)]
-pub(crate) struct Explored {
+pub(crate) struct ExploredGroup {
     /// The groups by their paths; the path of the first one is empty.
     pub(crate) groups: Vec<(String, Group)>,
     /// The reasons why members that are groups were not entered, by their paths.
@@ -45,21 +45,21 @@ pub(crate) struct Explored {
 }
 
 /// A group whose members are entered next.
-struct Entered {
+struct EnteredGroup {
     path: String,
     group: Group,
     /// The locations of the group and those above it.
     above: Arc<Vec<Location>>,
 }
 
-impl Explored {
+impl ExploredGroup {
     /// Traverses everything below `root`.
-    pub(crate) async fn of(root: Group, stores: &Stores, window: OpenWindow) -> Self {
+    pub(crate) async fn of(root: Group, stores: &MemberStores, window: OpenWindow) -> Self {
         let mut explored = Self {
             groups: Vec::new(),
             problems: BTreeMap::new(),
         };
-        let mut level = vec![Entered {
+        let mut level = vec![EnteredGroup {
             path: String::new(),
             above: Arc::new(vec![root.storage.location().clone()]),
             group: root,
@@ -119,12 +119,12 @@ impl Explored {
 }
 
 async fn enter(
-    entered: &Entered,
-    member: &Member,
+    entered: &EnteredGroup,
+    member: &GroupMember,
     path: &str,
-    stores: &Stores,
+    stores: &MemberStores,
     window: OpenWindow,
-) -> Result<Entered> {
+) -> Result<EnteredGroup> {
     let storage = storage_of(stores, &entered.group, member).await?;
     let location = storage.location().clone();
     if entered
@@ -136,7 +136,7 @@ async fn enter(
     }
     let mut above = entered.above.as_ref().clone();
     above.push(location);
-    Ok(Entered {
+    Ok(EnteredGroup {
         path: path.to_owned(),
         group: Group::open(&storage, window).await?,
         above: Arc::new(above),
@@ -144,9 +144,13 @@ async fn enter(
 }
 
 /// The storage of a member of `group`, if it may be opened.
-pub(crate) async fn storage_of(stores: &Stores, group: &Group, member: &Member) -> Result<Storage> {
+pub(crate) async fn storage_of(
+    stores: &MemberStores,
+    group: &Group,
+    member: &GroupMember,
+) -> Result<Storage> {
     let external = stores.external_members();
-    let link = Link {
+    let link = MemberLink {
         root: group.storage.root(),
         from: group.storage.location(),
         external: &external,
@@ -154,8 +158,8 @@ pub(crate) async fn storage_of(stores: &Stores, group: &Group, member: &Member) 
     let location = match &member.location {
         MemberLocation::SameStore(location) => link.near(location.clone())?,
         MemberLocation::Uri(uri) => match link.named(uri, |path| stores.local(path))? {
-            Followed::At(location) => location,
-            Followed::Elsewhere => stores.locate_member(uri).await?,
+            FollowedLink::At(location) => location,
+            FollowedLink::Elsewhere => stores.locate_member(uri).await?,
         },
     };
     Ok(group.storage.of_member(location))
@@ -214,14 +218,14 @@ type LookAtSession = dyn Fn() -> Option<SessionView> + Send + Sync;
 /// registered: that of the group itself, as the user wrote it, but never that of a member, which the session might read as
 /// a file of any kind.
 #[derive(Clone)]
-pub(crate) struct Stores {
+pub(crate) struct MemberStores {
     pub(super) runtime: ArrayRuntime,
     session: Option<Arc<LookAtSession>>,
     /// What members may be opened outside the attached folder; as the session says if not given.
     external: Option<ExternalMembers>,
 }
 
-impl Stores {
+impl MemberStores {
     /// The stores of a session.
     pub(super) fn of_session(ctx: &SessionContext, external: Option<ExternalMembers>) -> Self {
         let weak = ctx.state_weak_ref();
@@ -313,7 +317,7 @@ fn names_file(uri: &str) -> bool {
     uri.starts_with("file:///") && !cfg!(windows)
 }
 
-impl fmt::Debug for Stores {
+impl fmt::Debug for MemberStores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stores").finish_non_exhaustive()
     }

@@ -10,32 +10,36 @@ use tiledb_engine::format::group::ObjectKind;
 use tiledb_engine::storage::{Location, Storage};
 use tokio::sync::Mutex;
 
-use super::explore::{Explored, Stores, join, unlisted};
+use super::explore::{ExploredGroup, MemberStores, join, unlisted};
 use crate::options::TableOptions;
 
 /// A TileDB group as a [catalog](datafusion::catalog::CatalogProvider) of all arrays below it.
 ///
 /// See [the module](super) for the names that arrays have.
 #[derive(Debug, Clone)]
-pub struct TileDbGroup(pub(super) Arc<Shared>);
+pub struct TileDbGroup(pub(super) Arc<GroupState>);
 
 /// The state that the catalog and all its schemas share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct GroupState {
     /// The folder of the group itself.
     pub(super) root: Storage,
     /// The options for opening members.
     pub(super) options: TableOptions,
-    pub(super) stores: Stores,
+    pub(super) stores: MemberStores,
     /// The arrays that were there when the group was opened, or when its session last changed it.
     listing: RwLock<Arc<GroupListing>>,
     /// Held while the arrays are listed again, so that the later of two lists stays.
     listing_anew: Mutex<()>,
 }
 
-impl Shared {
+impl GroupState {
     /// Opens the group at `root` and lists everything below it.
-    pub(super) async fn open(root: Storage, options: TableOptions, stores: Stores) -> Result<Self> {
+    pub(super) async fn open(
+        root: Storage,
+        options: TableOptions,
+        stores: MemberStores,
+    ) -> Result<Self> {
         let listing = list(&root, &options, &stores).await?;
         Ok(Self {
             root,
@@ -69,10 +73,14 @@ impl Shared {
     }
 }
 
-async fn list(root: &Storage, options: &TableOptions, stores: &Stores) -> Result<GroupListing> {
-    let window = Shared::window(options)?;
+async fn list(
+    root: &Storage,
+    options: &TableOptions,
+    stores: &MemberStores,
+) -> Result<GroupListing> {
+    let window = GroupState::window(options)?;
     let group = Group::open(root, window).await?;
-    Ok(Explored::of(group, stores, window).await.into())
+    Ok(ExploredGroup::of(group, stores, window).await.into())
 }
 
 /// What a group is attached as.
@@ -104,8 +112,8 @@ pub(super) struct GroupListing {
     unlisted: Option<String>,
 }
 
-impl From<Explored> for GroupListing {
-    fn from(explored: Explored) -> Self {
+impl From<ExploredGroup> for GroupListing {
+    fn from(explored: ExploredGroup) -> Self {
         let mut room = MAX_ARRAYS;
         let entered = explored.groups.iter();
         let locations = entered.map(|(_, group)| group.storage.location().clone());

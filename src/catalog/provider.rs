@@ -18,7 +18,7 @@ use tiledb_engine::{Error, ResultExt};
 
 use super::ROOT_SCHEMA;
 use super::explore::join;
-use super::group::{Shared, TileDbGroup};
+use super::group::{GroupState, TileDbGroup};
 use crate::error::to_datafusion_error;
 use crate::table::provider::TileDbTable;
 
@@ -73,7 +73,7 @@ fn schema_name(path: &str) -> String {
     }
 }
 
-impl Shared {
+impl GroupState {
     fn read_only<T>(&self, what: &str) -> Result<T> {
         let error = Error::unsupported(format!(
             "{what}: members of a group are edited by tiledb_add_member and tiledb_remove_member"
@@ -92,7 +92,7 @@ impl Shared {
 
 /// The arrays below one group as tables.
 pub(super) struct GroupSchema {
-    shared: Arc<Shared>,
+    shared: Arc<GroupState>,
     /// The path of the group.
     path: String,
     /// Whether names are paths from there, instead of only those of its own arrays.
@@ -103,7 +103,7 @@ pub(super) struct GroupSchema {
 
 impl GroupSchema {
     /// The arrays of the group at `path`. The result is for a single caller.
-    fn of_group(shared: Arc<Shared>, path: &str) -> Self {
+    fn of_group(shared: Arc<GroupState>, path: &str) -> Self {
         Self {
             shared,
             path: path.to_owned(),
@@ -113,7 +113,7 @@ impl GroupSchema {
     }
 
     /// All arrays by their paths. The result is for a single caller.
-    pub(super) fn of_all(shared: Arc<Shared>) -> Self {
+    pub(super) fn of_all(shared: Arc<GroupState>) -> Self {
         Self {
             lists_all: true,
             ..Self::of_group(shared, "")
@@ -146,7 +146,7 @@ impl SchemaProvider for GroupSchema {
             Ok(table) => Ok(Some(Arc::new(table))),
             Err(error) if self.is_listed.load(Ordering::Relaxed) => {
                 let error = Arc::new(to_datafusion_error(error));
-                Ok(Some(Arc::new(Unreadable { error })))
+                Ok(Some(Arc::new(UnreadableTable { error })))
             }
             Err(error) => Err(to_datafusion_error(error)),
         }
@@ -178,12 +178,12 @@ impl SchemaProvider for GroupSchema {
 
 /// Replaces a table that could not be opened while tables were listed.
 #[derive(Debug)]
-struct Unreadable {
+struct UnreadableTable {
     error: Arc<DataFusionError>,
 }
 
 #[async_trait]
-impl TableProvider for Unreadable {
+impl TableProvider for UnreadableTable {
     fn schema(&self) -> SchemaRef {
         Arc::new(Schema::empty())
     }

@@ -4,22 +4,22 @@
 //! Names may contain slashes themselves, so a path is not split at each: in every group the longest member name that
 //! the path starts with is entered. If none matches exactly, the only one that matches in another case is taken.
 
-use tiledb_engine::array::group::{Group, Member, MemberLocation};
+use tiledb_engine::array::group::{Group, GroupMember, MemberLocation};
 use tiledb_engine::array::window::OpenWindow;
 use tiledb_engine::format::group::ObjectKind;
 use tiledb_engine::storage::{Location, Storage};
 use tiledb_engine::{Error, ErrorKind, Result, ResultExt};
 
 use super::explore::{SHOWN_MEMBERS, contains_itself, join, storage_of, unlisted};
-use super::group::Shared;
+use super::group::GroupState;
 use crate::options::TableOptions;
 use crate::stores::location::group_storage;
 use crate::stores::location::locate;
 use crate::stores::runtime::ArrayRuntime;
 
 /// The state of a resolution.
-struct Walk<'a> {
-    shared: &'a Shared,
+struct PathResolution<'a> {
+    shared: &'a GroupState,
     window: OpenWindow,
     group: Group,
     /// The locations of the groups entered so far, the current one last.
@@ -28,10 +28,10 @@ struct Walk<'a> {
     path: String,
 }
 
-impl Shared {
+impl GroupState {
     /// The storage of the array `name` below the group at `path`.
     pub(super) async fn find_array(&self, path: &str, name: &str) -> Result<Storage> {
-        let mut walk = Walk::start(self).await?;
+        let mut walk = PathResolution::start(self).await?;
         if !path.is_empty() {
             walk.enter_all(path).await?;
         }
@@ -39,9 +39,9 @@ impl Shared {
     }
 }
 
-impl<'a> Walk<'a> {
-    async fn start(shared: &'a Shared) -> Result<Self> {
-        let window = Shared::window(&shared.options)?;
+impl<'a> PathResolution<'a> {
+    async fn start(shared: &'a GroupState) -> Result<Self> {
+        let window = GroupState::window(&shared.options)?;
         Ok(Self {
             shared,
             window,
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The member that `path` starts with, and the rest of the path after it.
-    fn next<'p>(&self, path: &'p str, wanted: ObjectKind) -> Result<(Member, &'p str)> {
+    fn next<'p>(&self, path: &'p str, wanted: ObjectKind) -> Result<(GroupMember, &'p str)> {
         let exactly = |a: &str, b: &str| a == b;
         let candidates = self.candidates(path, wanted, exactly);
         if let Some(best) = candidates.into_iter().next() {
@@ -113,8 +113,8 @@ impl<'a> Walk<'a> {
         path: &'p str,
         wanted: ObjectKind,
         same: impl Fn(&str, &str) -> bool,
-    ) -> Vec<(Member, &'p str)> {
-        let begins = |member: &Member| {
+    ) -> Vec<(GroupMember, &'p str)> {
+        let begins = |member: &GroupMember| {
             let (name, rest) = path.split_at_checked(member.name.len())?;
             let below = match rest.strip_prefix('/') {
                 Some(below) if member.kind == ObjectKind::Group => below.trim_matches('/'),
@@ -137,7 +137,7 @@ impl<'a> Walk<'a> {
         found
     }
 
-    async fn enter(&mut self, member: &Member) -> Result<()> {
+    async fn enter(&mut self, member: &GroupMember) -> Result<()> {
         let path = self.below(&member.name);
         self.enter_group(member)
             .await
@@ -146,7 +146,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    async fn enter_group(&mut self, member: &Member) -> Result<()> {
+    async fn enter_group(&mut self, member: &GroupMember) -> Result<()> {
         if member.kind == ObjectKind::Array {
             return Err(Error::invalid("this is an array: it has no members"));
         }
@@ -164,7 +164,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    async fn storage_of(&self, member: &Member) -> Result<Storage> {
+    async fn storage_of(&self, member: &GroupMember) -> Result<Storage> {
         storage_of(&self.shared.stores, &self.group, member).await
     }
 
@@ -216,7 +216,7 @@ pub(crate) async fn explain_group(
         Ok(group) => {
             // An advice to open what lies elsewhere would be the group's own.
             let folder = group.storage.location();
-            let is_below = |member: &&Member| match &member.location {
+            let is_below = |member: &&GroupMember| match &member.location {
                 MemberLocation::SameStore(location) => folder.path_to(location).is_some(),
                 MemberLocation::Uri(_) => false,
             };
@@ -242,5 +242,5 @@ async fn open(
     runtime: &ArrayRuntime,
 ) -> tiledb_engine::Result<Group> {
     let storage = group_storage(locate(path, runtime)?, options, runtime)?;
-    Group::open(&storage, Shared::window(options)?).await
+    Group::open(&storage, GroupState::window(options)?).await
 }

@@ -15,7 +15,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, Volatility};
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::arrow::{TypeOptions, arrow_schema, fill_array};
-use tiledb_engine::write::create::{Value, sql_name};
+use tiledb_engine::write::create::{LiteralValue, sql_name};
 use tiledb_engine::{Error, Result};
 
 /// The value of a default, as a column of this type shows it; `None` for NULL.
@@ -23,7 +23,7 @@ pub(crate) fn value(
     session: &dyn Session,
     expr: &Expr,
     data_type: &DataType,
-) -> Result<Option<Value>> {
+) -> Result<Option<LiteralValue>> {
     let column = constant(session, expr)?;
     let column = cast(&column, shown_as(data_type)).map_err(|e| {
         Error::invalid(format!("DEFAULT {expr} is no {}", sql_name(data_type))).with_source(e)
@@ -39,16 +39,16 @@ pub(crate) fn value(
         };
     }
     if let Some(text) = column.as_string_view_opt() {
-        return Ok(Some(Value::from(text.value(0))));
+        return Ok(Some(LiteralValue::from(text.value(0))));
     }
     if let Some(bytes) = column.as_binary_view_opt() {
-        return Ok(Some(Value::Bytes(bytes.value(0).to_vec())));
+        return Ok(Some(LiteralValue::Bytes(bytes.value(0).to_vec())));
     }
     let options = FormatOptions::new();
     let text = ArrayFormatter::try_new(&column, &options)
         .and_then(|formatter| formatter.value(0).try_to_string())
         .map_err(|e| Error::invalid(format!("DEFAULT {expr} cannot be stored")).with_source(e))?;
-    Ok(Some(Value::from(text)))
+    Ok(Some(LiteralValue::from(text)))
 }
 
 /// The defaults of an array's columns: the fill values of its attributes, except the usual fill values.

@@ -6,5 +6,5 @@ mod request;
 mod words;
 
 pub(crate) use self::default::{of_columns as column_defaults, value as default_value};
-pub(crate) use self::request::Request;
+pub(crate) use self::request::CreateRequest;
 pub(crate) use self::words::statement_of;

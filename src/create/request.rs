@@ -12,7 +12,7 @@ use datafusion::common::Constraint;
 use datafusion::logical_expr::CreateExternalTable;
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::storage::Storage;
-use tiledb_engine::write::create::{ArrayBuilder, ArrayDefinition, Value, same_kind};
+use tiledb_engine::write::create::{ArrayBuilder, ArrayDefinition, LiteralValue, same_kind};
 use tiledb_engine::{Error, Result, ResultExt};
 
 use super::default;
@@ -21,7 +21,7 @@ use crate::options::names::column_name;
 
 /// What a statement says.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct CreateRequest {
     /// The columns, dimensions first where the statement says which they are.
     columns: Vec<FieldRef>,
     /// The names of the dimensions, if the statement says so.
@@ -29,14 +29,14 @@ pub(crate) struct Request {
     /// The options that describe an array, without prefix, sorted by key.
     creation: Vec<(String, String)>,
     /// The fill values of attributes; `None` for NULL.
-    defaults: Vec<(String, Option<Value>)>,
+    defaults: Vec<(String, Option<LiteralValue>)>,
     /// The options to read it with.
     pub options: TableOptions,
     /// What a statement may not say if it creates an array.
     unfit: Option<&'static str>,
 }
 
-impl Request {
+impl CreateRequest {
     pub(crate) fn of(session: &dyn Session, statement: &CreateExternalTable) -> Result<Self> {
         let (options, creation) = TableOptions::split_statement(&statement.options)?;
         let declared: Vec<FieldRef> = statement.schema.fields().iter().cloned().collect();
@@ -273,7 +273,7 @@ fn defaults(
     session: &dyn Session,
     given: &HashMap<String, datafusion::logical_expr::Expr>,
     columns: &[FieldRef],
-) -> Result<Vec<(String, Option<Value>)>> {
+) -> Result<Vec<(String, Option<LiteralValue>)>> {
     let mut defaults = Vec::new();
     for column in columns {
         if let Some(expr) = given.get(column.name()) {
@@ -289,7 +289,11 @@ fn defaults(
     Ok(defaults)
 }
 
-fn add_default(builder: ArrayBuilder, name: &str, value: Option<&Value>) -> Result<ArrayBuilder> {
+fn add_default(
+    builder: ArrayBuilder,
+    name: &str,
+    value: Option<&LiteralValue>,
+) -> Result<ArrayBuilder> {
     let added = match value {
         Some(value) => builder.default_value(name, value.clone()),
         None => builder.default_null(name),

@@ -6,17 +6,17 @@ use std::fmt::Write;
 
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 use tiledb_engine::Result;
-use tiledb_engine::arrow::Enumerations;
+use tiledb_engine::arrow::ArrayEnumerations;
 use tiledb_engine::format::names::last_component;
 use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::storage::Storage;
-use tiledb_engine::write::create::{ArrayDefinition, Key, Wording, sql_name};
+use tiledb_engine::write::create::{ArrayDefinition, CreateWording, OptionKey, sql_name};
 
 /// The statement that creates an array like the one of this schema, which is at `storage`, or in a comment why there is none;
 /// `table` is what to call it.
 pub(crate) fn statement_of(
     schema: &ArraySchema,
-    enumerations: &Enumerations,
+    enumerations: &ArrayEnumerations,
     storage: &Storage,
     table: Option<&str>,
 ) -> String {
@@ -26,7 +26,7 @@ pub(crate) fn statement_of(
 
 fn try_statement_of(
     schema: &ArraySchema,
-    enumerations: &Enumerations,
+    enumerations: &ArrayEnumerations,
     storage: &Storage,
     table: Option<&str>,
 ) -> Result<String> {
@@ -34,14 +34,14 @@ fn try_statement_of(
     if storage.encryption_key().is_some() {
         missing.push("the key of the encrypted array".to_owned());
     }
-    let wording = Wording::of(&definition, missing)?;
+    let wording = CreateWording::of(&definition, missing)?;
     let uri = storage.uri().to_string();
     let own_name = last_component(&uri).to_owned();
     Ok(statement_with(&wording, table.unwrap_or(&own_name), &uri))
 }
 
 /// The statement that says these words.
-fn statement_with(wording: &Wording, table: &str, location: &str) -> String {
+fn statement_with(wording: &CreateWording, table: &str, location: &str) -> String {
     let mut sql = String::new();
     // Writing to a string does not fail.
     for missing in wording.missing.iter().cloned().chain(ambiguous(wording)) {
@@ -94,7 +94,7 @@ fn statement_with(wording: &Wording, table: &str, location: &str) -> String {
 }
 
 /// The options that a statement cannot give, because two columns differ only in the case of letters, which options lose.
-fn ambiguous(wording: &Wording) -> Vec<String> {
+fn ambiguous(wording: &CreateWording) -> Vec<String> {
     let alike = |name: &str| {
         let lower = name.to_lowercase();
         let columns = wording.columns.iter();
@@ -106,8 +106,8 @@ fn ambiguous(wording: &Wording) -> Vec<String> {
     let options = wording
         .options
         .iter()
-        .filter(|(key, _)| match Key::parse(key) {
-            Some(Key::Dimension(name, _) | Key::Attribute(name, _)) => alike(name),
+        .filter(|(key, _)| match OptionKey::parse(key) {
+            Some(OptionKey::Dimension(name, _) | OptionKey::Attribute(name, _)) => alike(name),
             _ => false,
         });
     options
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_statement_quotes_what_needs_quotes() {
         let column = |name: &str, data_type, nullable| (name.to_owned(), data_type, nullable);
-        let wording = Wording {
+        let wording = CreateWording {
             columns: vec![
                 column("x", DataType::Int32, false),
                 column("Order \"1\"", DataType::Utf8View, true),
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn options_of_names_that_differ_in_case_are_told() {
         let column = |name: &str| (name.to_owned(), DataType::Int32, false);
-        let wording = Wording {
+        let wording = CreateWording {
             columns: vec![column("a"), column("A"), column("b")],
             dimensions: 1,
             options: vec![

@@ -25,7 +25,7 @@ use tiledb_engine::scan::EmptyCells;
 use tiledb_engine::storage::Storage;
 use tiledb_engine::{Error, Result};
 
-use self::plan::Sides;
+use self::plan::DiffSides;
 use crate::error::to_datafusion_error;
 use crate::expressions::evaluable::evaluable;
 use crate::options::TableOptions;
@@ -220,7 +220,7 @@ impl TableProvider for ArrayDiff {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
-        let sides = Sides::new(&self.old, &self.new, &self.columns)
+        let sides = DiffSides::new(&self.old, &self.new, &self.columns)
             .await
             .map_err(to_datafusion_error)?;
         let all = (0..self.columns.schema.fields().len()).collect();

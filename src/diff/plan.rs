@@ -23,9 +23,9 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use tiledb_engine::array::fragment::Fragment;
 use tiledb_engine::array::fragment::boxes::TileRange;
-use tiledb_engine::array::snapshot::{Seen, Snapshot};
+use tiledb_engine::array::snapshot::{Snapshot, SnapshotContents};
 use tiledb_engine::array::table::{ArrayTable, fill_column};
-use tiledb_engine::array::window::Visibility;
+use tiledb_engine::array::window::WindowVisibility;
 use tiledb_engine::arrow::stored_values;
 use tiledb_engine::format::schema::{ArraySchema, Attribute};
 use tiledb_engine::stats::trust::tells_dimension;
@@ -39,7 +39,7 @@ const OLD: &str = "old";
 const NEW: &str = "new";
 
 /// The array at two times.
-pub(super) struct Sides<'a> {
+pub(super) struct DiffSides<'a> {
     columns: &'a DiffColumns,
     old: TileDbTable,
     new: TileDbTable,
@@ -51,7 +51,7 @@ pub(super) struct Sides<'a> {
     only_written: bool,
 }
 
-impl<'a> Sides<'a> {
+impl<'a> DiffSides<'a> {
     /// Looks at both times, and finds out where they can differ.
     pub(super) async fn new(
         old: &TileDbTable,
@@ -72,10 +72,10 @@ impl<'a> Sides<'a> {
             within: None,
             only_written: false,
         };
-        match Differing::between(&earlier.snapshot, &table.snapshot) {
-            Differing::Anywhere => {}
-            Differing::Within(fragments) => sides.within = condition(&table, &fragments),
-            Differing::Written(seen) => {
+        match DifferingRegion::between(&earlier.snapshot, &table.snapshot) {
+            DifferingRegion::Anywhere => {}
+            DifferingRegion::Within(fragments) => sides.within = condition(&table, &fragments),
+            DifferingRegion::Written(seen) => {
                 let written = table.snapshot.clone().only(&seen)?;
                 sides.within = condition(&table, &written.fragments);
                 sides.new = fixed(new, &written)?;
@@ -245,17 +245,17 @@ const MOST_BOXES: usize = 16;
 /// it records no deletes, which each snapshot judges by its own time. If the deletes differ that neither has
 /// processed, any cell may.
 #[derive(Debug)]
-pub(super) enum Differing {
+pub(super) enum DifferingRegion {
     /// Where these fragments of the later snapshot have cells, each of which is newer than all that the earlier one
     /// shows. No cell is gone.
-    Written(Seen),
+    Written(SnapshotContents),
     /// Where these fragments of one snapshot or the other have cells.
     Within(Vec<Arc<Fragment>>),
     /// Anywhere.
     Anywhere,
 }
 
-impl Differing {
+impl DifferingRegion {
     /// Compares the fragments and deletes of two snapshots.
     pub(super) fn between(old: &Snapshot, new: &Snapshot) -> Self {
         let deletes = old.deletes.names().eq(new.deletes.names());
@@ -286,7 +286,7 @@ impl Differing {
         let last = old.window.end_or_now().0;
         let newer = |f: &Arc<Fragment>| f.name.t1 > last && !f.footer.has_delete_metadata;
         if gone.is_empty() && added.iter().all(newer) {
-            return Self::Written(Seen {
+            return Self::Written(SnapshotContents {
                 window: new.window,
                 fragments: added.iter().map(|f| f.name.name.clone()).collect(),
                 deletes: Vec::new(),
@@ -328,7 +328,7 @@ fn is_of_type(a: &Attribute, b: &Attribute) -> bool {
 
 /// Whether every snapshot that shows all of a fragment shows the same of it.
 fn is_whole(fragment: &Fragment) -> bool {
-    fragment.visibility == Visibility::Whole && !fragment.footer.has_delete_metadata
+    fragment.visibility == WindowVisibility::Whole && !fragment.footer.has_delete_metadata
 }
 
 /// A condition on dimensions that holds where one of the fragments may have a cell; `None` if it holds everywhere.

@@ -44,7 +44,7 @@ use crate::scan::source::TileDbSource;
 const WAITS_MS: [u64; 5] = [10, 40, 100, 200, 400];
 
 /// A statement that can be planned again.
-pub(crate) struct Again {
+pub(crate) struct ReplannedStatement {
     state: SessionState,
     name: TableReference,
     /// What the rows are put into.
@@ -55,7 +55,7 @@ pub(crate) struct Again {
     latest: Mutex<Option<Arc<dyn ExecutionPlan>>>,
 }
 
-impl fmt::Debug for Again {
+impl fmt::Debug for ReplannedStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Again")
             .field("name", &self.name)
@@ -63,7 +63,7 @@ impl fmt::Debug for Again {
     }
 }
 
-impl Again {
+impl ReplannedStatement {
     /// The statement that puts `rows` into `target`.
     pub(crate) fn new(
         state: &SessionState,
@@ -130,7 +130,7 @@ impl Again {
 /// those runs are registered among `metrics`.
 pub(super) async fn settled(
     first: BoxFuture<'static, Result<u64>>,
-    again: Option<Arc<Again>>,
+    again: Option<Arc<ReplannedStatement>>,
     context: Arc<TaskContext>,
     metrics: ExecutionPlanMetricsSet,
 ) -> Result<u64> {
@@ -188,19 +188,20 @@ pub(super) fn streams(
     parts: Vec<SendableRecordBatchStream>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let parts = parts.into_iter();
-    let parts = parts.map(|rows| Arc::new(Once::new(&schema, rows)) as Arc<dyn PartitionStream>);
+    let parts =
+        parts.map(|rows| Arc::new(SingleExecution::new(&schema, rows)) as Arc<dyn PartitionStream>);
     let parts = parts.collect();
     let plan = StreamingTableExec::try_new(schema, parts, None, None, false, None)?;
     Ok(Arc::new(plan))
 }
 
 /// The only execution of a partition.
-pub(crate) struct Once {
+pub(crate) struct SingleExecution {
     schema: SchemaRef,
     rows: Mutex<Option<SendableRecordBatchStream>>,
 }
 
-impl Once {
+impl SingleExecution {
     pub(crate) fn new(schema: &SchemaRef, rows: SendableRecordBatchStream) -> Self {
         Self {
             schema: Arc::clone(schema),
@@ -209,13 +210,13 @@ impl Once {
     }
 }
 
-impl fmt::Debug for Once {
+impl fmt::Debug for SingleExecution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Once")
     }
 }
 
-impl PartitionStream for Once {
+impl PartitionStream for SingleExecution {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }

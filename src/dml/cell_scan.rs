@@ -21,19 +21,19 @@ use tiledb_engine::scan::EmptyCells;
 use tiledb_engine::write::dense::insert::{EXISTING_TYPES, ExistingCells};
 use tiledb_engine::{Error, Result};
 
-use crate::labels::Labels;
+use crate::labels::LabelColumns;
 use crate::options::settings::TileDbSettings;
 use crate::options::{FloatColumns, TableOptions};
 use crate::scan::planning::shown;
 use crate::scan::query::{ScanFilters, ScanQuery};
 
 /// A condition on the columns of an array.
-pub(super) type Condition = Arc<dyn PhysicalExpr>;
+pub(super) type CellScanCondition = Arc<dyn PhysicalExpr>;
 
 /// What is scanned, and how its cells are shown.
 pub(super) struct CellScan {
     pub(super) table: Arc<ArrayTable>,
-    labels: Labels,
+    labels: LabelColumns,
     options: TableOptions,
     context: Arc<TaskContext>,
 }
@@ -50,7 +50,7 @@ impl CellScan {
             ..options
         };
         let table = Arc::new(shown(snapshot.clone(), &options)?);
-        let labels = Labels::of_table(&table, options.empty_cells)?;
+        let labels = LabelColumns::of_table(&table, options.empty_cells)?;
         Ok(Self {
             table,
             labels,
@@ -60,7 +60,12 @@ impl CellScan {
     }
 
     /// The comparison of the column `index` with a constant.
-    pub(super) fn compare(&self, index: usize, op: Operator, value: ScalarValue) -> Condition {
+    pub(super) fn compare(
+        &self,
+        index: usize,
+        op: Operator,
+        value: ScalarValue,
+    ) -> CellScanCondition {
         let column = Column::new(self.table.schema.field(index).name(), index);
         let value = Arc::new(Literal::new(value));
         Arc::new(BinaryExpr::new(Arc::new(column), op, value))
@@ -70,7 +75,7 @@ impl CellScan {
     pub(super) async fn read(
         &self,
         columns: Vec<usize>,
-        condition: Option<Condition>,
+        condition: Option<CellScanCondition>,
         limit: Option<usize>,
     ) -> Result<Vec<RecordBatch>> {
         let config = self.context.session_config();
@@ -101,7 +106,11 @@ impl CellScan {
 }
 
 /// Both conditions, or the one that there is.
-pub(super) fn joined(a: Option<Condition>, op: Operator, b: Condition) -> Condition {
+pub(super) fn joined(
+    a: Option<CellScanCondition>,
+    op: Operator,
+    b: CellScanCondition,
+) -> CellScanCondition {
     match a {
         None => b,
         Some(a) => Arc::new(BinaryExpr::new(a, op, b)),

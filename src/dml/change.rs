@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
-use tiledb_engine::array::snapshot::{Seen, Snapshot};
+use tiledb_engine::array::snapshot::{Snapshot, SnapshotContents};
 use tiledb_engine::array::window::TimestampMs;
 use tiledb_engine::arrow::NullPolicy;
-use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::delete_condition::DeleteCondition;
 use tiledb_engine::format::domain_range::DomainRange;
 use tiledb_engine::write::insert::WriteTarget;
 use tiledb_engine::{Error, Result};
@@ -41,7 +41,7 @@ impl fmt::Display for ChangeStatement {
 
 /// A change of rows that were read.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct RowChange {
     /// The scans of the array among the inputs.
     pub(super) scans: Vec<StatementScan>,
     /// All scans of the statement, also those of subqueries for single values, which aren't below the inputs.
@@ -58,14 +58,14 @@ pub(super) struct Change {
     /// checked before.
     pub(super) nulls: NullPolicy,
     /// What is replaced: the cells that do not satisfy the condition.
-    pub(super) replaced: Option<Condition>,
+    pub(super) replaced: Option<DeleteCondition>,
     /// What must not be there, because the stored condition would delete it against WHERE.
     pub(super) doomed: Vec<DoomedNan>,
     /// The number of rows that the statement has changed.
     pub(super) changed: Arc<AtomicU64>,
 }
 
-impl Change {
+impl RowChange {
     /// A change of the array at `uri` by a plan, in a statement that may scan it elsewhere, too.
     pub(super) fn of(
         plan: &Arc<dyn ExecutionPlan>,
@@ -111,7 +111,7 @@ impl Change {
 
     /// What the scans of an array have seen of it, and boxes around the cells that the statement reads, and may not write;
     /// `None` if that may be any cell. All scans have to be planned.
-    pub(super) fn read(&self, uri: &str) -> (Vec<Seen>, Option<Vec<Vec<DomainRange>>>) {
+    pub(super) fn read(&self, uri: &str) -> (Vec<SnapshotContents>, Option<Vec<Vec<DomainRange>>>) {
         let planned = self
             .statement
             .as_ref()

@@ -17,7 +17,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::arrow::{CellWriter, NullPolicy, TypeOptions};
 use tiledb_engine::format::datatype::Datatype;
-use tiledb_engine::format::delete_condition::{Comparison, Condition, Test};
+use tiledb_engine::format::delete_condition::{Comparison, ConditionTest, DeleteCondition};
 use tiledb_engine::format::schema::{Attribute, CellValNum, Dimension};
 use tiledb_engine::geometry::key;
 use tiledb_engine::geometry::subarray::{DimRanges, Subarray, successor};
@@ -39,14 +39,14 @@ pub(super) enum StatementSelection {
     /// No row, regardless of the array's cells.
     Nothing,
     /// The cells that don't satisfy a condition which can be stored.
-    Stored(Survivors),
+    Stored(SurvivingRows),
     /// Rows that no stored condition describes.
     Rows,
 }
 
 /// What survives a DELETE.
-pub(super) struct Survivors {
-    pub(super) condition: Condition,
+pub(super) struct SurvivingRows {
+    pub(super) condition: DeleteCondition,
     /// Cells that would not survive, although they should.
     pub(super) doomed: Vec<DoomedNan>,
 }
@@ -91,10 +91,10 @@ pub(super) fn selected(
     }
     let condition = match any.len() {
         0 => no_cell(&snapshot.schema)?,
-        _ => Condition::Any(any).flat(),
+        _ => DeleteCondition::Any(any).flat(),
     };
     Ok(if tests(&condition) <= MOST_TESTS {
-        StatementSelection::Stored(Survivors { condition, doomed })
+        StatementSelection::Stored(SurvivingRows { condition, doomed })
     } else {
         StatementSelection::Rows
     })
@@ -106,7 +106,7 @@ enum RangeComplement {
     Everything,
     /// The cells that satisfy one of these conditions. NaN coordinates in the list lie outside as well, but the stored
     /// conditions would delete them.
-    Of(Vec<Condition>, Vec<DoomedNan>),
+    Of(Vec<DeleteCondition>, Vec<DoomedNan>),
     /// No condition describes the coordinates.
     Unknown,
 }
@@ -143,15 +143,15 @@ impl StoredCondition<'_> {
             if tests.iter().flatten().any(is_inequality) {
                 doomed.extend(DoomedNan::outside(index, dimension, ranges));
             }
-            let of_dimension = |test| Condition::Test {
+            let of_dimension = |test| DeleteCondition::Test {
                 field: dimension.name.clone(),
                 test,
             };
             let outside_of_each = tests.into_iter().map(|alternatives| {
                 let alternatives = alternatives.into_iter().map(of_dimension);
-                Condition::Any(alternatives.collect())
+                DeleteCondition::Any(alternatives.collect())
             });
-            conditions.push(Condition::All(outside_of_each.collect()));
+            conditions.push(DeleteCondition::All(outside_of_each.collect()));
         }
         RangeComplement::Of(conditions, doomed)
     }
@@ -162,7 +162,7 @@ impl StoredCondition<'_> {
         expr: &Arc<dyn PhysicalExpr>,
         holds: bool,
         depth: usize,
-    ) -> Option<Condition> {
+    ) -> Option<DeleteCondition> {
         if depth > DEEPEST {
             return None;
         }
@@ -176,7 +176,7 @@ impl StoredCondition<'_> {
                 members.push(self.value(list.expr(), value)?);
             }
             let negated = list.negated() == holds;
-            let test = Test::Member { members, negated };
+            let test = ConditionTest::Member { members, negated };
             return self.test(list.expr(), test);
         }
         let binary = expr.downcast_ref::<BinaryExpr>()?;
@@ -187,9 +187,9 @@ impl StoredCondition<'_> {
                 .map(|operand| self.condition(operand, holds, depth + 1))
                 .collect::<Option<Vec<_>>>()?;
             return Some(if (op == Operator::And) == holds {
-                Condition::All(nodes)
+                DeleteCondition::All(nodes)
             } else {
-                Condition::Any(nodes)
+                DeleteCondition::Any(nodes)
             });
         }
         let (column, op, value) = match (
@@ -209,7 +209,7 @@ impl StoredCondition<'_> {
         op: Operator,
         value: &ScalarValue,
         holds: bool,
-    ) -> Option<Condition> {
+    ) -> Option<DeleteCondition> {
         let (_, datatype) = self.field(column)?;
         let op = if holds { op } else { op.negate()? };
         let comparison = match op {
@@ -231,13 +231,13 @@ impl StoredCondition<'_> {
             return None;
         }
         let value = self.value(column, value)?;
-        self.test(column, Test::Compare(comparison, value))
+        self.test(column, ConditionTest::Compare(comparison, value))
     }
 
     /// A test of a column, if it is stored in a way that allows one.
-    fn test(&self, column: &Arc<dyn PhysicalExpr>, test: Test) -> Option<Condition> {
+    fn test(&self, column: &Arc<dyn PhysicalExpr>, test: ConditionTest) -> Option<DeleteCondition> {
         let (field, _) = self.field(column)?;
-        Some(Condition::Test { field, test })
+        Some(DeleteCondition::Test { field, test })
     }
 
     /// The name and type of the field that a column shows, if a stored test of it means the same as one in SQL.
@@ -296,7 +296,7 @@ fn operands(expr: &Arc<dyn PhysicalExpr>, chained: Operator) -> Vec<&Arc<dyn Phy
 
 /// For each range, the tests of which at least one is true outside it. The members of a set count as one range. The list is
 /// empty if no coordinate can lie inside. `None` if the tests can't be stored.
-fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Test>>> {
+fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<ConditionTest>>> {
     let datatype = dimension.datatype;
     let (first, last) = dimension.domain.as_ref()?;
     let first = key::key(datatype, first).ok()?;
@@ -319,13 +319,13 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
         }
         let mut outside = Vec::new();
         if range.lo > first {
-            outside.push(Test::Compare(Comparison::Lt, bytes(range.lo)?));
+            outside.push(ConditionTest::Compare(Comparison::Lt, bytes(range.lo)?));
         }
         if range.hi < last {
-            outside.push(Test::Compare(Comparison::Gt, bytes(range.hi)?));
+            outside.push(ConditionTest::Compare(Comparison::Gt, bytes(range.hi)?));
         }
         if outside.is_empty() {
-            outside.push(Test::Compare(
+            outside.push(ConditionTest::Compare(
                 Comparison::Lt,
                 dimension.domain.as_ref()?.0.clone(),
             ));
@@ -339,7 +339,7 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
 }
 
 /// As [`outside_keys`], for strings.
-fn outside_strings(ranges: &DimRanges) -> Option<Vec<Vec<Test>>> {
+fn outside_strings(ranges: &DimRanges) -> Option<Vec<Vec<ConditionTest>>> {
     let (mut points, mut tests) = (Vec::new(), Vec::new());
     for range in ranges.bytes_ranges() {
         if range.end.as_ref() == Some(&successor(&range.start)) && !range.start.is_empty() {
@@ -348,10 +348,10 @@ fn outside_strings(ranges: &DimRanges) -> Option<Vec<Vec<Test>>> {
         }
         let mut outside = Vec::new();
         if !range.start.is_empty() {
-            outside.push(Test::Compare(Comparison::Lt, range.start.clone()));
+            outside.push(ConditionTest::Compare(Comparison::Lt, range.start.clone()));
         }
         if let Some(end) = &range.end {
-            outside.push(Test::Compare(Comparison::Ge, end.clone()));
+            outside.push(ConditionTest::Compare(Comparison::Ge, end.clone()));
         }
         if outside.is_empty() {
             return None;
@@ -363,11 +363,11 @@ fn outside_strings(ranges: &DimRanges) -> Option<Vec<Vec<Test>>> {
 }
 
 /// The test that a value is none of `points`, if there are any; `None` if there are too many.
-fn not_among(mut points: Vec<Vec<u8>>) -> Option<Option<Vec<Test>>> {
+fn not_among(mut points: Vec<Vec<u8>>) -> Option<Option<Vec<ConditionTest>>> {
     let test = match points.len() {
         0 => return Some(None),
-        1 => Test::Compare(Comparison::Ne, points.pop()?),
-        few if few <= MOST_MEMBERS => Test::Member {
+        1 => ConditionTest::Compare(Comparison::Ne, points.pop()?),
+        few if few <= MOST_MEMBERS => ConditionTest::Member {
             members: points,
             negated: true,
         },
@@ -377,18 +377,18 @@ fn not_among(mut points: Vec<Vec<u8>>) -> Option<Option<Vec<Test>>> {
 }
 
 /// Whether no NaN satisfies the test of a coordinate.
-fn is_inequality(test: &Test) -> bool {
+fn is_inequality(test: &ConditionTest) -> bool {
     !matches!(
         test,
-        Test::Compare(Comparison::Ne, _) | Test::Member { negated: true, .. }
+        ConditionTest::Compare(Comparison::Ne, _) | ConditionTest::Member { negated: true, .. }
     )
 }
 
 /// The number of tests in a condition.
-fn tests(condition: &Condition) -> usize {
+fn tests(condition: &DeleteCondition) -> usize {
     match condition {
-        Condition::Test { .. } => 1,
-        Condition::All(nodes) | Condition::Any(nodes) => nodes.iter().map(tests).sum(),
+        DeleteCondition::Test { .. } => 1,
+        DeleteCondition::All(nodes) | DeleteCondition::Any(nodes) => nodes.iter().map(tests).sum(),
     }
 }
 

@@ -26,14 +26,14 @@ use futures::{StreamExt, stream};
 use tiledb_engine::arrow::with_one_zero;
 
 use super::changed_rows::{REMOVED, WRITTEN, WRITTEN_OVER};
-use super::node::{Step, StepExec};
+use super::node::{ChangeStep, StepExec};
 
 /// The name of the column that says what a row is.
 pub(super) const KIND_COLUMN: &str = "__kind";
 
 /// Makes cells of changed rows.
 #[derive(Debug)]
-pub struct Expand {
+pub struct ExpandExec {
     /// The columns of the array.
     stored: SchemaRef,
     dimensions: usize,
@@ -45,9 +45,9 @@ pub struct Expand {
 }
 
 /// The plan node.
-pub type TileDbChangesExec = StepExec<Expand>;
+pub type TileDbChangesExec = StepExec<ExpandExec>;
 
-impl Expand {
+impl ExpandExec {
     pub(super) fn new(
         stored: &SchemaRef,
         dimensions: usize,
@@ -135,7 +135,7 @@ fn true_values(values: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-impl Step for Expand {
+impl ChangeStep for ExpandExec {
     const NAME: &'static str = "TileDbChangesExec";
 
     fn properties(&self, input: &Arc<dyn ExecutionPlan>) -> PlanProperties {

@@ -32,7 +32,7 @@ use tiledb_engine::write::insert::{COPIES, sliced_bytes};
 
 use super::RowsPlan;
 use super::again::{can_be_read_twice, streams};
-use super::node::{Step, StepExec};
+use super::node::{ChangeStep, StepExec};
 use super::stretches::merged;
 use crate::error::to_datafusion_error;
 
@@ -51,7 +51,7 @@ const WRITE_THIRDS: usize = 2;
 
 /// Brings the rows of all partitions into one order.
 #[derive(Debug)]
-pub struct GlobalOrder {
+pub struct GlobalOrderExec {
     order: LexOrdering,
     /// The cells of a full tile.
     tile_cells: usize,
@@ -62,10 +62,10 @@ pub struct GlobalOrder {
 }
 
 /// The plan node.
-pub type TileDbOrderExec = StepExec<GlobalOrder>;
+pub type TileDbOrderExec = StepExec<GlobalOrderExec>;
 
 /// The rows of a partition as they come. Some of them were looked at.
-struct Begun {
+struct StartedPartition {
     first: Vec<RecordBatch>,
     rest: SendableRecordBatchStream,
     /// Whether there are no others.
@@ -75,7 +75,7 @@ struct Begun {
     memory: MemoryReservation,
 }
 
-impl GlobalOrder {
+impl GlobalOrderExec {
     /// The order of rows that become tiles of `tile_cells` cells; the statement `is_repeated` if it ends in a conflict. `is_early`
     /// is set before the first row leaves if rows leave before all have been read.
     pub(super) fn new(
@@ -118,7 +118,9 @@ impl GlobalOrder {
                 let memory = MemoryConsumer::new(format!("TileDbOrder[{partition}]"))
                     .register(context.memory_pool());
                 let check = OrderCheck::new(self.order.clone());
-                Ok(SpawnedTask::spawn(Begun::of(rows, check, memory, most)))
+                Ok(SpawnedTask::spawn(StartedPartition::of(
+                    rows, check, memory, most,
+                )))
             })
             .collect::<Result<Vec<_>>>()?;
         let begun = try_join_all(begun.into_iter().map(SpawnedTask::join_unwind))
@@ -167,7 +169,7 @@ impl GlobalOrder {
         let is_alone = partitions == 1 || is_little;
         let foreseen = limit.map(|bytes| {
             let memory = MemoryConsumer::new("TileDbWrite").register(context.memory_pool());
-            Arc::new(Foreseen {
+            Arc::new(TileReservation {
                 tile_cells: self.tile_cells,
                 most: bytes / 3 * WRITE_THIRDS,
                 rows: AtomicUsize::new(0),
@@ -210,7 +212,7 @@ impl GlobalOrder {
 
 /// The memory that the first tile will need, kept while its rows are sorted: a merge takes as many sorted runs at a time as the
 /// pool lets it, and would leave too little to write what it merges.
-struct Foreseen {
+struct TileReservation {
     tile_cells: usize,
     /// The bytes that are kept at most.
     most: usize,
@@ -219,7 +221,7 @@ struct Foreseen {
     memory: MemoryReservation,
 }
 
-impl Foreseen {
+impl TileReservation {
     /// A plan that gives the rows of `input`, and has each batch counted as it passes.
     fn seeing(self: &Arc<Self>, input: &RowsPlan, context: &Arc<TaskContext>) -> Result<RowsPlan> {
         let parts = 0..input.output_partitioning().partition_count();
@@ -251,7 +253,7 @@ impl Foreseen {
     }
 }
 
-impl Begun {
+impl StartedPartition {
     /// Reads the first rows of a partition, up to a number of bytes, as long as they are in order.
     async fn of(
         mut rest: SendableRecordBatchStream,
@@ -368,7 +370,7 @@ pub(super) fn bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(sliced_bytes).sum()
 }
 
-impl Step for GlobalOrder {
+impl ChangeStep for GlobalOrderExec {
     const NAME: &'static str = "TileDbOrderExec";
 
     fn properties(&self, input: &RowsPlan) -> PlanProperties {

@@ -15,12 +15,12 @@ use tiledb_engine::geometry::order_key::KeyColumn;
 use tiledb_engine::storage::Storage;
 use tiledb_engine::write::clock::Clock;
 
-use super::again::Again;
-use super::change::Change;
-use super::global_order::{GlobalOrder, TileDbOrderExec};
+use super::again::ReplannedStatement;
+use super::change::RowChange;
+use super::global_order::{GlobalOrderExec, TileDbOrderExec};
 use super::order_columns::{OrderNumber, OrderNumbers, no_dimensions};
-use super::target::{Target, Unpublished};
-use super::write_exec::{TileDbWriteExec, Write};
+use super::target::{ArrayTarget, UnpublishedArray};
+use super::write_exec::{TileDbWriteExec, WriteExec};
 use crate::error::to_datafusion_error;
 use crate::options::TableOptions;
 use crate::scan::moment::StatementSnapshots;
@@ -30,23 +30,23 @@ const ORDER_COLUMN: &str = "__global_order";
 
 /// The array that a statement writes to, as it was planned for.
 #[derive(Debug, Clone)]
-pub(crate) struct Destination {
+pub(crate) struct InsertDestination {
     pub(super) storage: Storage,
     pub(super) options: TableOptions,
     pub(super) table: Arc<ArrayTable>,
     /// The columns of the table, which may be more than the array stores.
     pub(super) columns: SchemaRef,
     /// The array, if nobody sees it yet.
-    pub(super) unpublished: Option<Arc<Unpublished>>,
+    pub(super) unpublished: Option<Arc<UnpublishedArray>>,
     /// The statement, if it can be planned again.
-    pub(super) again: Option<Arc<Again>>,
+    pub(super) again: Option<Arc<ReplannedStatement>>,
     /// What the scans of the statement see, if it scans the array.
     pub(super) statement: Option<Arc<StatementSnapshots>>,
     /// Between which keys the coordinates of all rows lie in each dimension, where that is known.
     pub(super) ranges: Vec<Option<(u64, u64)>>,
 }
 
-impl Destination {
+impl InsertDestination {
     pub(crate) fn new(
         storage: &Storage,
         options: &TableOptions,
@@ -66,13 +66,13 @@ impl Destination {
     }
 
     /// Returns the destination for a statement that is planned again if it conflicts with another one.
-    pub(crate) fn again(self, again: Option<Arc<Again>>) -> Self {
+    pub(crate) fn again(self, again: Option<Arc<ReplannedStatement>>) -> Self {
         Self { again, ..self }
     }
 
     /// The change by a plan that reads the array, if it does.
-    pub(super) fn change(&self, input: &Arc<dyn ExecutionPlan>) -> Change {
-        Change::of(input, self.storage.uri(), self.statement.clone())
+    pub(super) fn change(&self, input: &Arc<dyn ExecutionPlan>) -> RowChange {
+        RowChange::of(input, self.storage.uri(), self.statement.clone())
     }
 
     /// Returns this destination for a statement whose scans of the array are recorded, if it has any.
@@ -89,8 +89,8 @@ impl Destination {
         self.array_schema().dimensions.len() + self.array_schema().attributes.len()
     }
 
-    pub(super) fn target(&self) -> Target {
-        Target {
+    pub(super) fn target(&self) -> ArrayTarget {
+        ArrayTarget {
             storage: self.storage.clone(),
             options: self.options.clone(),
             schema: Arc::clone(self.array_schema()),
@@ -105,11 +105,11 @@ impl Destination {
 
 /// A plan that writes the rows of `input`, which has the columns of the table, and puts out their number.
 pub(crate) fn insert_plan(
-    destination: &Destination,
+    destination: &InsertDestination,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let change = destination.change(&input);
-    let change = Change {
+    let change = RowChange {
         inserts: true,
         ..change
     };
@@ -121,14 +121,14 @@ pub(crate) fn insert_plan(
 /// it stores them.
 pub(super) fn retargeted(
     plan: &Arc<dyn ExecutionPlan>,
-    destination: &Destination,
+    destination: &InsertDestination,
     rows: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(planned) = plan.downcast_ref::<TileDbWriteExec>() else {
         return internal_err!("{} does not write rows to an array", plan.name());
     };
     let planned = planned.step();
-    let write = Write {
+    let write = WriteExec {
         target: destination.target(),
         numbers: planned.numbers,
         is_early: Arc::clone(&planned.is_early),
@@ -140,9 +140,9 @@ pub(super) fn retargeted(
 /// A plan that writes the rows of `input`; if they belong to a `change` that removes cells, the column after those of the
 /// array says what each row is.
 pub(super) fn write_plan(
-    destination: &Destination,
+    destination: &InsertDestination,
     input: Arc<dyn ExecutionPlan>,
-    change: Option<Change>,
+    change: Option<RowChange>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let is_early = Arc::new(AtomicBool::new(false));
     let (rows, numbers) = match destination.array_schema().is_dense() {
@@ -150,7 +150,7 @@ pub(super) fn write_plan(
         true => (input, None),
         false => in_global_order(destination, input, change.as_ref(), &is_early)?,
     };
-    let write = Write {
+    let write = WriteExec {
         target: destination.target(),
         numbers,
         is_early,
@@ -161,9 +161,9 @@ pub(super) fn write_plan(
 
 /// The rows in the order in which they are written, with what they are sorted by, and its column if that is one number.
 fn in_global_order(
-    destination: &Destination,
+    destination: &InsertDestination,
     input: Arc<dyn ExecutionPlan>,
-    change: Option<&Change>,
+    change: Option<&RowChange>,
     is_early: &Arc<AtomicBool>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Option<usize>)> {
     let (schema, table) = (destination.array_schema(), &destination.table);
@@ -212,6 +212,6 @@ fn in_global_order(
     };
     let number = number.filter(|_| order.len() == 1);
     let tile_cells = usize::try_from(schema.capacity).unwrap_or(usize::MAX);
-    let order = GlobalOrder::new(order, tile_cells, destination.again.is_some(), is_early);
+    let order = GlobalOrderExec::new(order, tile_cells, destination.again.is_some(), is_early);
     Ok((Arc::new(TileDbOrderExec::new(rows, order)), number))
 }

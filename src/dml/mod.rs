@@ -27,12 +27,12 @@ mod target;
 mod write;
 mod write_exec;
 
-pub(crate) use again::Again;
-pub(crate) use again::Once;
+pub(crate) use again::ReplannedStatement;
+pub(crate) use again::SingleExecution;
 pub(crate) use change::ChangeStatement;
 pub(crate) use copy::{ArrayFormatFactory, ROWS_READ, TileDbCopyExec, copy_choices};
 pub(crate) use global_order::TileDbOrderExec;
-pub(crate) use insert::{Destination, insert_plan};
+pub(crate) use insert::{InsertDestination, insert_plan};
 pub(crate) use new_values::value_of;
 pub(crate) use plan::{
     delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,

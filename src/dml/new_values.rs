@@ -15,12 +15,12 @@ use datafusion::physical_plan::execute_stream;
 use futures::TryStreamExt;
 use tiledb_engine::Error;
 use tiledb_engine::arrow::{CellWriter, UnknownValue, UnknownValues};
-use tiledb_engine::write::create::Value;
+use tiledb_engine::write::create::LiteralValue;
 use tiledb_engine::write::evolve::SchemaEvolution;
 use tiledb_engine::write::fields::cell_writers;
 
-use super::again::Again;
-use super::target::Target;
+use super::again::ReplannedStatement;
+use super::target::ArrayTarget;
 use crate::error::to_datafusion_error;
 use crate::options::NewValues;
 
@@ -29,7 +29,7 @@ const MOST_NEW_VALUES: usize = 1_000_000;
 
 /// What a statement failed with, or a conflict with the enumeration that was extended because of it.
 pub(super) async fn settled_values(
-    target: &Target,
+    target: &ArrayTarget,
     context: &Arc<TaskContext>,
     refused: DataFusionError,
 ) -> DataFusionError {
@@ -62,7 +62,11 @@ fn is_unknown_value(error: &DataFusionError) -> bool {
 
 /// Extends the enumerations by all values that the statement brings and they lack; `false` if it brings none, or if its rows
 /// cannot be read again.
-async fn extend(target: &Target, again: &Again, context: &Arc<TaskContext>) -> Result<bool> {
+async fn extend(
+    target: &ArrayTarget,
+    again: &ReplannedStatement,
+    context: &Arc<TaskContext>,
+) -> Result<bool> {
     let Some(plan) = again.plan().await? else {
         return Ok(false);
     };
@@ -74,7 +78,7 @@ async fn extend(target: &Target, again: &Again, context: &Arc<TaskContext>) -> R
         cell_writers(&opened.snapshot, &opened.types, opened.nulls).map_err(to_datafusion_error)?;
     let schema = &opened.snapshot.schema;
     // Attributes may share an enumeration.
-    let mut enumerations: Vec<Brought<'_>> = Vec::new();
+    let mut enumerations: Vec<NewEnumerationValues<'_>> = Vec::new();
     let columns = (schema.dimensions.len()..).zip(&schema.attributes);
     for (column, attribute) in columns {
         let writer = writers.get(column).and_then(CellWriter::unknown_values);
@@ -83,7 +87,7 @@ async fn extend(target: &Target, again: &Again, context: &Arc<TaskContext>) -> R
         };
         match enumerations.iter_mut().find(|known| known.name == name) {
             Some(known) => known.columns.push(column),
-            None => enumerations.push(Brought {
+            None => enumerations.push(NewEnumerationValues {
                 name,
                 attribute: &attribute.name,
                 columns: vec![column],
@@ -123,7 +127,7 @@ async fn extend(target: &Target, again: &Again, context: &Arc<TaskContext>) -> R
 }
 
 /// What a statement brings to an enumeration.
-struct Brought<'a> {
+struct NewEnumerationValues<'a> {
     name: &'a str,
     /// One of the attributes that show it.
     attribute: &'a str,
@@ -131,7 +135,7 @@ struct Brought<'a> {
     unknown: UnknownValues<'a>,
 }
 
-impl Brought<'_> {
+impl NewEnumerationValues<'_> {
     fn check_number(&self) -> Result<()> {
         match self.unknown.len() {
             0..=MOST_NEW_VALUES => Ok(()),
@@ -143,7 +147,7 @@ impl Brought<'_> {
         }
     }
 
-    fn values(self) -> Result<Vec<Value>> {
+    fn values(self) -> Result<Vec<LiteralValue>> {
         let values = self.unknown.into_values().map_err(to_datafusion_error)?;
         let values = (0..values.len()).map(|row| {
             let scalar = ScalarValue::try_from_array(&values, row)?;
@@ -160,13 +164,13 @@ impl Brought<'_> {
 }
 
 /// A value of a column as one of an enumeration; `None` for NULL, and for what no enumeration holds.
-pub(crate) fn value_of(scalar: &ScalarValue) -> Option<Value> {
+pub(crate) fn value_of(scalar: &ScalarValue) -> Option<LiteralValue> {
     match scalar {
         ScalarValue::Binary(Some(bytes))
         | ScalarValue::LargeBinary(Some(bytes))
-        | ScalarValue::BinaryView(Some(bytes)) => Some(Value::Bytes(bytes.clone())),
+        | ScalarValue::BinaryView(Some(bytes)) => Some(LiteralValue::Bytes(bytes.clone())),
         other => match other.cast_to(&DataType::Utf8) {
-            Ok(ScalarValue::Utf8(Some(text))) => Some(Value::Text(text)),
+            Ok(ScalarValue::Utf8(Some(text))) => Some(LiteralValue::Text(text)),
             _ => None,
         },
     }

@@ -20,7 +20,7 @@ use super::RowsPlan;
 
 /// One step of a statement that changes an array. Everything happens when it is executed, so explaining a statement changes
 /// nothing.
-pub trait Step: fmt::Debug + Send + Sync + 'static {
+pub trait ChangeStep: fmt::Debug + Send + Sync + 'static {
     /// The name of the node.
     const NAME: &'static str;
 
@@ -74,7 +74,7 @@ impl<S> StepExec<S> {
     }
 }
 
-impl<S: Step> StepExec<S> {
+impl<S: ChangeStep> StepExec<S> {
     pub(super) fn new(input: RowsPlan, step: S) -> Self {
         Self::of(input, Arc::new(step))
     }
@@ -105,7 +105,7 @@ pub(super) fn puts_out_count() -> PlanProperties {
     )
 }
 
-impl<S: Step> DisplayAs for StepExec<S> {
+impl<S: ChangeStep> DisplayAs for StepExec<S> {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         let details = self.step.describe();
         match format {
@@ -117,7 +117,7 @@ impl<S: Step> DisplayAs for StepExec<S> {
     }
 }
 
-impl<S: Step> ExecutionPlan for StepExec<S> {
+impl<S: ChangeStep> ExecutionPlan for StepExec<S> {
     fn name(&self) -> &'static str {
         S::NAME
     }

@@ -12,7 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use tiledb_engine::arrow::{CellWriter, ColumnType, TypeOptions};
 use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::geometry::key::Coordinate;
-use tiledb_engine::geometry::order_key::{OrderKeys, Part};
+use tiledb_engine::geometry::order_key::{KeyPart, OrderKeys};
 use tiledb_engine::write::checks::coordinates;
 use tiledb_engine::{Error, Result as OwnResult};
 
@@ -52,14 +52,14 @@ impl OrderNumbers {
 #[derive(Debug)]
 pub(super) struct OrderNumber {
     dimensions: Vec<Arc<dyn PhysicalExpr>>,
-    parts: Vec<Part>,
+    parts: Vec<KeyPart>,
     of: Arc<OrderNumbers>,
 }
 
 impl OrderNumber {
     pub(super) fn new(
         dimensions: Vec<Arc<dyn PhysicalExpr>>,
-        parts: Vec<Part>,
+        parts: Vec<KeyPart>,
         of: &Arc<OrderNumbers>,
     ) -> Self {
         Self {

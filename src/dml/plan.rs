@@ -9,12 +9,12 @@ use tiledb_engine::arrow::{InvalidUtf8, NullPolicy};
 use tiledb_engine::write::delete::no_cell;
 
 use super::RowsPlan;
-use super::change::{Change, ChangeStatement, selected_box};
+use super::change::{ChangeStatement, RowChange, selected_box};
 use super::condition::{StatementSelection, selected};
-use super::expand_exec::{Expand, TileDbChangesExec};
-use super::insert::{Destination, write_plan};
+use super::expand_exec::{ExpandExec, TileDbChangesExec};
+use super::insert::{InsertDestination, write_plan};
 use super::nan_coordinates::DoomedNan;
-use super::remove_exec::{Remove, Removed, TileDbRemoveExec};
+use super::remove_exec::{RemoveExec, RemovedRows, TileDbRemoveExec};
 use crate::error::to_datafusion_error;
 
 /// Why rows of an array with duplicates cannot be changed one by one.
@@ -24,7 +24,7 @@ const NO_SINGLE_ROWS: &str = "the array allows duplicates, so a row cannot be to
 
 /// Rows that were read take new values at the coordinates they have: the columns of `input` are those of the array.
 pub(crate) fn write_rows_again(
-    to: &Destination,
+    to: &InsertDestination,
     input: RowsPlan,
     statement: ChangeStatement,
 ) -> Result<RowsPlan> {
@@ -48,7 +48,7 @@ pub(crate) fn write_rows_again(
 /// Rows are written, moved and removed. The columns of `input` are the old coordinates, the new row, whether it stays, and
 /// whether its coordinates were taken.
 pub(crate) fn write_changes(
-    to: &Destination,
+    to: &InsertDestination,
     input: RowsPlan,
     statement: ChangeStatement,
 ) -> Result<RowsPlan> {
@@ -56,7 +56,7 @@ pub(crate) fn write_changes(
 }
 
 fn changes(
-    to: &Destination,
+    to: &InsertDestination,
     input: RowsPlan,
     writes: bool,
     statement: ChangeStatement,
@@ -75,24 +75,24 @@ fn changes(
         return refused(&to, statement, NO_SINGLE_ROWS);
     }
     let change = to.change(&input);
-    let change = Change {
+    let change = RowChange {
         removes: true,
         in_place: true,
         nulls: NullPolicy::Kept,
         ..change
     };
     let dimensions = to.array_schema().dimensions.len();
-    let expand = Expand::new(&to.columns, dimensions, writes, &change.changed);
+    let expand = ExpandExec::new(&to.columns, dimensions, writes, &change.changed);
     let cells = Arc::new(TileDbChangesExec::new(input, expand));
     write_plan(&to, cells, Some(change))
 }
 
 /// The rows of `input` are removed by their coordinates, which are its columns.
-pub(crate) fn delete_plan(to: &Destination, input: RowsPlan) -> Result<RowsPlan> {
+pub(crate) fn delete_plan(to: &InsertDestination, input: RowsPlan) -> Result<RowsPlan> {
     match selection(to, &input)? {
         StatementSelection::Nothing => Ok(nothing(to, input)),
         StatementSelection::Stored(survivors) if !to.array_schema().is_dense() => {
-            let removed = Removed::AllBut(survivors.condition);
+            let removed = RemovedRows::AllBut(survivors.condition);
             Ok(remove(to, input, removed, survivors.doomed))
         }
         StatementSelection::Stored(_) | StatementSelection::Rows => {
@@ -102,25 +102,30 @@ pub(crate) fn delete_plan(to: &Destination, input: RowsPlan) -> Result<RowsPlan>
 }
 
 /// A plan that changes nothing, because `input` has no rows.
-fn nothing(to: &Destination, input: RowsPlan) -> RowsPlan {
-    remove(to, input, Removed::Nothing, Vec::new())
+fn nothing(to: &InsertDestination, input: RowsPlan) -> RowsPlan {
+    remove(to, input, RemovedRows::Nothing, Vec::new())
 }
 
 /// All fragments are removed; the rows of `input` are counted.
-pub(crate) fn truncate_plan(to: &Destination, input: RowsPlan) -> RowsPlan {
-    remove(to, input, Removed::Fragments, Vec::new())
+pub(crate) fn truncate_plan(to: &InsertDestination, input: RowsPlan) -> RowsPlan {
+    remove(to, input, RemovedRows::Fragments, Vec::new())
 }
 
-fn remove(to: &Destination, input: RowsPlan, removed: Removed, doomed: Vec<DoomedNan>) -> RowsPlan {
-    let change = Arc::new(Change {
+fn remove(
+    to: &InsertDestination,
+    input: RowsPlan,
+    removed: RemovedRows,
+    doomed: Vec<DoomedNan>,
+) -> RowsPlan {
+    let change = Arc::new(RowChange {
         doomed,
         ..to.change(&input)
     });
     let selected = match &removed {
-        Removed::AllBut(_) => selected_box(&input),
-        Removed::Fragments | Removed::Nothing => None,
+        RemovedRows::AllBut(_) => selected_box(&input),
+        RemovedRows::Fragments | RemovedRows::Nothing => None,
     };
-    let remove = Remove {
+    let remove = RemoveExec {
         target: to.target(),
         removed,
         selected,
@@ -130,12 +135,12 @@ fn remove(to: &Destination, input: RowsPlan, removed: Removed, doomed: Vec<Doome
 }
 
 /// Describes the rows of `input`.
-fn selection(to: &Destination, input: &RowsPlan) -> Result<StatementSelection> {
+fn selection(to: &InsertDestination, input: &RowsPlan) -> Result<StatementSelection> {
     selected(input, &to.table.options).map_err(to_datafusion_error)
 }
 
 /// Fails if the table does not show what is stored: a changed row would store what is shown, or miss its cell.
-fn check_lossless(to: &Destination, statement: ChangeStatement) -> Result<()> {
+fn check_lossless(to: &InsertDestination, statement: ChangeStatement) -> Result<()> {
     match to.table.options.invalid_utf8 {
         InvalidUtf8::Lossy => refused(
             to,
@@ -147,16 +152,16 @@ fn check_lossless(to: &Destination, statement: ChangeStatement) -> Result<()> {
     }
 }
 
-fn refused<T>(to: &Destination, statement: ChangeStatement, why: &str) -> Result<T> {
+fn refused<T>(to: &InsertDestination, statement: ChangeStatement, why: &str) -> Result<T> {
     let error = Error::unsupported(format!("{statement}: {why}"));
     Err(to_datafusion_error(error.with("array", to.storage.uri())))
 }
 
 /// The rows of `input` take the place of all that is there. Those of a dense array must be all cells of a box that holds
 /// what is there, because no cell of it can be removed.
-pub(crate) fn overwrite_plan(to: &Destination, input: RowsPlan) -> Result<RowsPlan> {
+pub(crate) fn overwrite_plan(to: &InsertDestination, input: RowsPlan) -> Result<RowsPlan> {
     let nothing_survives = no_cell(to.array_schema()).map_err(to_datafusion_error)?;
-    let change = Change {
+    let change = RowChange {
         replaced: Some(nothing_survives),
         ..to.change(&input)
     };
@@ -164,10 +169,10 @@ pub(crate) fn overwrite_plan(to: &Destination, input: RowsPlan) -> Result<RowsPl
 }
 
 /// The destination without dimension labels, which statements that change rows leave alone.
-fn stored_only(to: &Destination) -> Destination {
+fn stored_only(to: &InsertDestination) -> InsertDestination {
     let fields = to.columns.fields().iter().take(to.stored_columns());
     let columns = Schema::new(fields.cloned().collect::<Vec<_>>());
-    Destination {
+    InsertDestination {
         columns: Arc::new(columns),
         ..to.clone()
     }

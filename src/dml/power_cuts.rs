@@ -36,33 +36,33 @@ const STATEMENTS: [&str; 15] = [
 
 /// The bytes of a file that were written, and those of them that were synced.
 #[derive(Debug, Clone, Default)]
-struct Bytes {
+struct SyncedBytes {
     written: Vec<u8>,
     synced: Vec<u8>,
 }
 
 /// What a path stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Name {
+enum DiskName {
     File(usize),
     Folder,
 }
 
-type Names = BTreeMap<PathBuf, Name>;
+type DiskNames = BTreeMap<PathBuf, DiskName>;
 /// Files with their bytes, and folders without.
-type Image = BTreeMap<PathBuf, Option<Vec<u8>>>;
+type DiskImage = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 #[derive(Debug, Default)]
-struct Disk {
+struct SimulatedDisk {
     /// The folder of all the paths, which has been there before.
     root: PathBuf,
-    files: Vec<Bytes>,
+    files: Vec<SyncedBytes>,
     by_number: HashMap<u64, usize>,
-    written: Names,
-    synced: Names,
+    written: DiskNames,
+    synced: DiskNames,
 }
 
-impl Disk {
+impl SimulatedDisk {
     /// What lies in a folder, all of it synced.
     fn of(folder: &Path) -> Self {
         let mut disk = Self {
@@ -78,12 +78,12 @@ impl Disk {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                self.written.insert(path.clone(), Name::Folder);
+                self.written.insert(path.clone(), DiskName::Folder);
                 self.add(&path);
             } else {
                 let bytes = fs::read(&path).unwrap();
-                self.written.insert(path, Name::File(self.files.len()));
-                self.files.push(Bytes {
+                self.written.insert(path, DiskName::File(self.files.len()));
+                self.files.push(SyncedBytes {
                     written: bytes.clone(),
                     synced: bytes,
                 });
@@ -96,8 +96,8 @@ impl Disk {
             FileEvent::Create(path, number) => {
                 self.by_number.insert(*number, self.files.len());
                 self.written
-                    .insert(path.clone(), Name::File(self.files.len()));
-                self.files.push(Bytes::default());
+                    .insert(path.clone(), DiskName::File(self.files.len()));
+                self.files.push(SyncedBytes::default());
             }
             FileEvent::Write(number, bytes) => {
                 self.files[self.by_number[number]].written.extend(bytes);
@@ -120,7 +120,7 @@ impl Disk {
             FileEvent::CreateFolder(folder) => {
                 let missing = folder.ancestors();
                 for folder in missing.take_while(|folder| *folder != self.root) {
-                    self.written.insert(folder.to_owned(), Name::Folder);
+                    self.written.insert(folder.to_owned(), DiskName::Folder);
                 }
             }
             FileEvent::RemoveFolder(folder) => {
@@ -141,9 +141,9 @@ impl Disk {
     }
 
     /// The images that a power cut may leave now.
-    fn images(&self) -> Vec<Image> {
-        let synced = |file: &Bytes| file.synced.clone();
-        let half = |file: &Bytes| {
+    fn images(&self) -> Vec<DiskImage> {
+        let synced = |file: &SyncedBytes| file.synced.clone();
+        let half = |file: &SyncedBytes| {
             let more = (file.written.len() - file.synced.len()).div_ceil(2);
             file.written[..file.synced.len() + more].to_vec()
         };
@@ -174,10 +174,10 @@ impl Disk {
         images
     }
 
-    fn image(&self, names: &Names, bytes: impl Fn(&Bytes) -> Vec<u8>) -> Image {
-        let content = |name: &Name| match name {
-            Name::File(file) => Some(bytes(&self.files[*file])),
-            Name::Folder => None,
+    fn image(&self, names: &DiskNames, bytes: impl Fn(&SyncedBytes) -> Vec<u8>) -> DiskImage {
+        let content = |name: &DiskName| match name {
+            DiskName::File(file) => Some(bytes(&self.files[*file])),
+            DiskName::Folder => None,
         };
         let names = names
             .iter()
@@ -187,7 +187,7 @@ impl Disk {
 }
 
 /// Lays an image out in a folder, in the place of `origin`. What lies in a folder that has no name is lost.
-fn lay_out(image: &Image, origin: &Path, folder: &Path) {
+fn lay_out(image: &DiskImage, origin: &Path, folder: &Path) {
     for (path, content) in image {
         let path = folder.join(path.strip_prefix(origin).unwrap());
         if !path.parent().unwrap().is_dir() {
@@ -246,7 +246,7 @@ async fn run(forgotten: impl Fn(&FileEvent) -> bool) -> Result<usize, String> {
     let mut tried = 0;
     for statement in STATEMENTS {
         let before = state(&folder).await;
-        let mut disk = Disk::of(&folder);
+        let mut disk = SimulatedDisk::of(&folder);
         let events = execute(statement, &folder).await;
         let behind = state(&folder).await;
         let mut known = HashSet::new();

@@ -14,17 +14,17 @@ use crate::dml::{
     copy_choices,
 };
 use crate::scan::source::TileDbSource;
-pub use crate::scan::source::counters::Progress;
+pub use crate::scan::source::counters::ScanProgress;
 use tiledb_engine::maintain::{check, consolidate, vacuum};
 
 /// How far the scans of arrays in a plan have come together; `None` if it scans none.
-pub fn progress_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Progress> {
+pub fn progress_of(plan: &Arc<dyn ExecutionPlan>) -> Option<ScanProgress> {
     let scan = plan.downcast_ref::<DataSourceExec>();
     let scan = scan.and_then(|scan| scan.data_source().downcast_ref::<TileDbSource>());
     let below = below(plan);
     let below = below.iter().filter_map(progress_of);
     let parts = scan.map(TileDbSource::progress).into_iter().chain(below);
-    parts.reduce(|a, b| Progress {
+    parts.reduce(|a, b| ScanProgress {
         done: a.done.saturating_add(b.done),
         all: a.all.saturating_add(b.all),
     })
@@ -43,7 +43,7 @@ pub fn choices_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
 /// write is known from the first one on. All numbers are those of the latest run of a statement that met another one and was
 /// run again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Writing {
+pub struct WriteProgress {
     /// The rows that were read so far.
     pub rows_read: u64,
     /// Whether rows are sorted between reading and writing.
@@ -55,7 +55,7 @@ pub struct Writing {
 }
 
 /// How far a plan that writes rows to an array has come; `None` if it writes none, or has not begun to.
-pub fn writing_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
+pub fn writing_of(plan: &Arc<dyn ExecutionPlan>) -> Option<WriteProgress> {
     if let Some(copying) = copying_of(plan) {
         return Some(copying);
     }
@@ -65,7 +65,7 @@ pub fn writing_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
     }
     let metrics = plan.metrics()?;
     let (rows_read, sorts) = rows_below(plan);
-    Some(Writing {
+    Some(WriteProgress {
         rows_read,
         sorts,
         rows_written: value(&metrics, ROWS_WRITTEN),
@@ -74,11 +74,11 @@ pub fn writing_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
 }
 
 /// How far a COPY has come that looks at its rows: it reads and sorts them by itself, before there is a plan that writes them.
-fn copying_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
+fn copying_of(plan: &Arc<dyn ExecutionPlan>) -> Option<WriteProgress> {
     plan.downcast_ref::<TileDbCopyExec>()?;
     let metrics = plan.metrics()?;
     metrics.sum_by_name(ROWS_READ)?;
-    Some(Writing {
+    Some(WriteProgress {
         rows_read: value(&metrics, ROWS_READ),
         sorts: true,
         rows_written: value(&metrics, ROWS_WRITTEN),
@@ -134,29 +134,29 @@ fn value(metrics: &MetricsSet, name: &str) -> u64 {
 /// A maintenance of an array that runs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Maintenance {
+pub enum RunningMaintenance {
     /// `tiledb_consolidate`.
-    Consolidation(Arc<consolidate::Progress>),
+    Consolidation(Arc<consolidate::ConsolidateProgress>),
     /// `tiledb_vacuum`.
-    Vacuum(Arc<vacuum::Progress>),
+    Vacuum(Arc<vacuum::VacuumProgress>),
     /// `tiledb_check`.
-    Check(Arc<check::Progress>),
+    Check(Arc<check::CheckProgress>),
 }
 
 /// Sees each maintenance that statements of a session begin, if it is an extension of the session's configuration.
 #[derive(Debug, Default)]
 pub struct MaintenanceWatch {
-    latest: Mutex<Option<Maintenance>>,
+    latest: Mutex<Option<RunningMaintenance>>,
 }
 
 impl MaintenanceWatch {
     /// Takes note of a maintenance that begins.
-    pub fn begin(&self, maintenance: Maintenance) {
+    pub fn begin(&self, maintenance: RunningMaintenance) {
         *self.lock() = Some(maintenance);
     }
 
     /// The maintenance that began last; `None` if none has begun since it was forgotten.
-    pub fn latest(&self) -> Option<Maintenance> {
+    pub fn latest(&self) -> Option<RunningMaintenance> {
         self.lock().clone()
     }
 
@@ -165,7 +165,7 @@ impl MaintenanceWatch {
         *self.lock() = None;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Maintenance>> {
+    fn lock(&self) -> MutexGuard<'_, Option<RunningMaintenance>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,27 +13,27 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use futures::TryStreamExt;
 use tiledb_engine::array::window::TimestampMs;
-use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::delete_condition::DeleteCondition;
 use tiledb_engine::format::domain_range::DomainRange;
 use tiledb_engine::write::announcement::ChangeAnnouncement;
 use tiledb_engine::write::commit::{FragmentRemoval, commit_delete, commit_removal};
-use tiledb_engine::write::delete::DeleteFile;
+use tiledb_engine::write::delete::NewDeleteFile;
 use tiledb_engine::write::insert::WriteTarget;
-use tiledb_engine::write::requirement::{Region, Requirement, StagedChange, check};
+use tiledb_engine::write::requirement::{RequiredRegion, Requirement, StagedChange, check};
 
 use super::again::settled;
-use super::change::{Change, latest_time};
+use super::change::{RowChange, latest_time};
 use super::nan_coordinates::check_none;
-use super::node::{Step, StepExec, puts_out_count};
-use super::target::Target;
+use super::node::{ChangeStep, StepExec, puts_out_count};
+use super::target::ArrayTarget;
 use super::write_exec::counted;
 use crate::error::to_datafusion_error;
 
 /// What is removed.
 #[derive(Debug, Clone)]
-pub(super) enum Removed {
+pub(super) enum RemovedRows {
     /// The cells that do not satisfy a condition.
-    AllBut(Condition),
+    AllBut(DeleteCondition),
     /// All fragments.
     Fragments,
     /// Nothing, because the statement selects no row.
@@ -42,18 +42,18 @@ pub(super) enum Removed {
 
 /// Counts the rows of its input, which are those that go, and removes them.
 #[derive(Debug)]
-pub struct Remove {
-    pub(super) target: Target,
-    pub(super) removed: Removed,
+pub struct RemoveExec {
+    pub(super) target: ArrayTarget,
+    pub(super) removed: RemovedRows,
     /// For each dimension, the range of the counted rows, if the ranges are known.
     pub(super) selected: Option<Vec<DomainRange>>,
-    pub(super) change: Arc<Change>,
+    pub(super) change: Arc<RowChange>,
 }
 
 /// The plan node.
-pub type TileDbRemoveExec = StepExec<Remove>;
+pub type TileDbRemoveExec = StepExec<RemoveExec>;
 
-impl fmt::Display for Removed {
+impl fmt::Display for RemovedRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AllBut(_) => write!(f, "by a stored condition"),
@@ -63,7 +63,7 @@ impl fmt::Display for Removed {
     }
 }
 
-impl Step for Remove {
+impl ChangeStep for RemoveExec {
     const NAME: &'static str = "TileDbRemoveExec";
 
     fn properties(&self, _input: &Arc<dyn ExecutionPlan>) -> PlanProperties {
@@ -88,8 +88,8 @@ impl Step for Remove {
         let removed = Box::pin(async move {
             // Rows that are inserted while others are counted aren't older than the delete, so it spares them.
             let begun = match step.removed {
-                Removed::AllBut(_) => Some(step.target.clock.fresh_time().await),
-                Removed::Fragments | Removed::Nothing => None,
+                RemovedRows::AllBut(_) => Some(step.target.clock.fresh_time().await),
+                RemovedRows::Fragments | RemovedRows::Nothing => None,
             };
             let count = rows
                 .try_fold(0_u64, |count, batch| async move {
@@ -105,7 +105,7 @@ impl Step for Remove {
     }
 }
 
-impl Remove {
+impl RemoveExec {
     /// Removes the counted rows, if nobody has changed them meanwhile.
     async fn remove(
         &self,
@@ -115,21 +115,21 @@ impl Remove {
     ) -> tiledb_engine::Result<()> {
         let target = self.target.open(context).await?;
         match &self.removed {
-            Removed::Nothing => Ok(()),
-            Removed::Fragments => self.remove_fragments(&target).await,
-            Removed::AllBut(_) if count == 0 => Ok(()),
-            Removed::AllBut(survivors) => {
+            RemovedRows::Nothing => Ok(()),
+            RemovedRows::Fragments => self.remove_fragments(&target).await,
+            RemovedRows::AllBut(_) if count == 0 => Ok(()),
+            RemovedRows::AllBut(survivors) => {
                 let (snapshot, change) = (&target.snapshot, &self.change);
                 check_none(&change.doomed, snapshot, context).await?;
                 let time = match begun {
                     Some(begun) if target.time.is_none() && change.latest < begun => begun,
                     _ => change.time(&target).await?,
                 };
-                let delete = DeleteFile::new(survivors.clone(), &target.clock, time)?;
+                let delete = NewDeleteFile::new(survivors.clone(), &target.clock, time)?;
                 let announced = ChangeAnnouncement::of_delete(&snapshot.storage, &delete).await?;
                 let region = match &self.selected {
-                    Some(selected) => Region::Selected(std::slice::from_ref(selected)),
-                    None => Region::Everything,
+                    Some(selected) => RequiredRegion::Selected(std::slice::from_ref(selected)),
+                    None => RequiredRegion::Everything,
                 };
                 // Rows that were inserted later come after the delete.
                 let (read, _) = change.read(snapshot.storage.uri());
@@ -162,7 +162,7 @@ impl Remove {
         let announced = ChangeAnnouncement::of_removal(&snapshot.storage, &removal).await?;
         let requirement = Requirement {
             read: &read,
-            region: Region::Everything,
+            region: RequiredRegion::Everything,
             later_than: None,
             // Inserted rows stay, and come after this statement.
             inserts_since: (!snapshot.schema.is_dense()).then_some(TimestampMs(0)),

@@ -35,7 +35,7 @@ pub(super) fn merged(
     parts: Vec<SendableRecordBatchStream>,
     context: &Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
-    let merge = Stretches {
+    let merge = MergeStretches {
         schema: Arc::clone(schema),
         order: order.clone(),
         context: Arc::clone(context),
@@ -51,11 +51,11 @@ pub(super) fn merged(
         number,
         next: None,
     });
-    let merge = Merge::Stretches(Stretches {
+    let merge = StretchMerge::Stretches(MergeStretches {
         parts: parts.collect(),
         ..merge
     });
-    let merged = stream::try_unfold(merge, Merge::next);
+    let merged = stream::try_unfold(merge, StretchMerge::next);
     let schema = Arc::clone(schema);
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, merged)))
 }
@@ -71,12 +71,12 @@ fn number_column(schema: &SchemaRef, order: &LexOrdering) -> Option<usize> {
     (is_number && !key.options.descending).then_some(index)
 }
 
-enum Merge {
-    Stretches(Stretches),
+enum StretchMerge {
+    Stretches(MergeStretches),
     RowByRow(SendableRecordBatchStream),
 }
 
-struct Stretches {
+struct MergeStretches {
     schema: SchemaRef,
     order: LexOrdering,
     context: Arc<TaskContext>,
@@ -95,7 +95,7 @@ struct StretchPart {
     next: Option<RecordBatch>,
 }
 
-impl Merge {
+impl StretchMerge {
     async fn next(self) -> Result<Option<(RecordBatch, Self)>> {
         let mut rows = match self {
             Self::Stretches(mut merge) => {
@@ -118,7 +118,7 @@ impl Merge {
     }
 }
 
-impl Stretches {
+impl MergeStretches {
     fn are_short(&self) -> bool {
         self.stretches >= JUDGED && self.rows / self.stretches < SHORT
     }

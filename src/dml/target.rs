@@ -11,17 +11,17 @@ use tiledb_engine::arrow::NullPolicy;
 use tiledb_engine::format::schema::{ArraySchema, DataOrder};
 use tiledb_engine::storage::Storage;
 use tiledb_engine::write::clock::Clock;
-use tiledb_engine::write::commit::Committed;
+use tiledb_engine::write::commit::CommittedFiles;
 use tiledb_engine::write::insert::WriteTarget;
 use tiledb_engine::{Error, Result};
 
-use super::again::Again;
+use super::again::ReplannedStatement;
 use crate::options::TableOptions;
 use crate::stores::budget::PoolBudget;
 
 /// An array to write to.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(super) struct ArrayTarget {
     pub(super) storage: Storage,
     pub(super) options: TableOptions,
     /// The schema that the statement was planned with.
@@ -32,19 +32,19 @@ pub(super) struct Target {
     pub(super) stored_columns: usize,
     pub(super) clock: Clock,
     /// The array, if nobody sees it yet.
-    pub(super) unpublished: Option<Arc<Unpublished>>,
+    pub(super) unpublished: Option<Arc<UnpublishedArray>>,
     /// The statement, which is planned again if it met another one.
-    pub(super) again: Option<Arc<Again>>,
+    pub(super) again: Option<Arc<ReplannedStatement>>,
 }
 
 /// An array that becomes visible with what is written to it.
 #[derive(Debug)]
-pub(super) struct Unpublished {
+pub(super) struct UnpublishedArray {
     snapshot: Snapshot,
-    committed: Mutex<Committed>,
+    committed: Mutex<CommittedFiles>,
 }
 
-impl Unpublished {
+impl UnpublishedArray {
     pub(super) fn new(snapshot: Snapshot) -> Self {
         Self {
             snapshot,
@@ -58,7 +58,7 @@ impl Unpublished {
     }
 
     /// What has been committed to it.
-    pub(super) fn committed(&self) -> Committed {
+    pub(super) fn committed(&self) -> CommittedFiles {
         let mut committed = self
             .committed
             .lock()
@@ -85,7 +85,7 @@ fn check_no_order(schema: &ArraySchema) -> Result<()> {
     )))
 }
 
-impl Target {
+impl ArrayTarget {
     /// The array as it is now, ready to be written to.
     pub(super) async fn open(&self, context: &TaskContext) -> Result<WriteTarget> {
         let window = OpenWindow::new(TimestampMs(0), None)?;
@@ -115,7 +115,7 @@ impl Target {
     }
 
     /// Remembers what a commit made visible, for an array that may still be taken back.
-    pub(super) fn remember(&self, committed: Committed) {
+    pub(super) fn remember(&self, committed: CommittedFiles) {
         if let Some(array) = &self.unpublished {
             *array
                 .committed

@@ -17,25 +17,25 @@ use tiledb_engine::geometry::domain::KeyBox;
 use tiledb_engine::write::announcement::ChangeAnnouncement;
 use tiledb_engine::write::clock::Clock;
 use tiledb_engine::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
-use tiledb_engine::write::delete::DeleteFile;
+use tiledb_engine::write::delete::NewDeleteFile;
 use tiledb_engine::write::dense::coverage::check_covered;
 use tiledb_engine::write::dense::insert::DenseInsert;
 use tiledb_engine::write::fragment::StagedFragment;
 use tiledb_engine::write::insert::{DeleteScope, SparseInsert, WriteTarget};
-use tiledb_engine::write::pipeline::Written;
-use tiledb_engine::write::requirement::{Region, Requirement, StagedChange, check};
+use tiledb_engine::write::pipeline::WrittenCounts;
+use tiledb_engine::write::requirement::{RequiredRegion, Requirement, StagedChange, check};
 use tiledb_engine::{Error, Result as OwnResult};
 
 use super::cell_scan::SnapshotCells;
-use super::change::Change;
+use super::change::RowChange;
 use super::changed_rows::ChangedRows;
 use super::nan_coordinates::check_none;
-use super::target::Target;
+use super::target::ArrayTarget;
 use crate::error::to_datafusion_error;
 use crate::stores::budget::DiskScratch;
 
 /// What a statement counts; all but the fragments grow while it runs.
-pub(super) struct Counters {
+pub(super) struct WriteCounters {
     rows: Count,
     fragments: Count,
     tiles: Count,
@@ -48,7 +48,7 @@ pub(crate) const ROWS_WRITTEN: &str = "rows_written";
 /// The metric of bytes that were handed to the store.
 pub(crate) const BYTES_WRITTEN: &str = "bytes_written";
 
-impl Counters {
+impl WriteCounters {
     pub(super) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, 0);
         Self {
@@ -61,7 +61,7 @@ impl Counters {
     }
 
     /// Tells what has been written so far.
-    fn update(&self, written: &Written) {
+    fn update(&self, written: &WrittenCounts) {
         raise(&self.tiles, written.tiles());
         raise(&self.bytes, written.bytes());
         let known = u64::try_from(self.filtering.value()).unwrap_or(u64::MAX);
@@ -81,15 +81,15 @@ fn raise(count: &Count, number: u64) {
 }
 
 /// One execution of a statement.
-pub(super) struct Statement {
-    pub(super) target: Target,
+pub(super) struct WriteExecution {
+    pub(super) target: ArrayTarget,
     /// What the statement changes besides adding rows.
-    pub(super) change: Option<Arc<Change>>,
+    pub(super) change: Option<Arc<RowChange>>,
     /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
     pub(super) numbers: Option<usize>,
     /// Whether rows are written before all have been read.
     pub(super) is_early: Arc<AtomicBool>,
-    pub(super) counters: Counters,
+    pub(super) counters: WriteCounters,
     pub(super) metrics: ExecutionPlanMetricsSet,
     pub(super) context: Arc<TaskContext>,
 }
@@ -103,12 +103,12 @@ struct StagedRows {
 }
 
 /// A fragment, or several, that rows are added to.
-enum Insert {
+enum InsertWriter {
     Sparse(Box<SparseInsert>, ChangedRows),
     Dense(Box<DenseInsert>),
 }
 
-impl Statement {
+impl WriteExecution {
     /// Writes all rows, which are in global order, and makes them visible; returns their number.
     ///
     /// Each step's future is in a box: as parts of this one, together, they would take more than half of a thread's stack in
@@ -209,7 +209,7 @@ impl Statement {
         };
         let mut requirements = Vec::new();
         if !staged.filled.is_empty() {
-            requirements.push(requirement(&opened, Region::Filled(&staged.filled)));
+            requirements.push(requirement(&opened, RequiredRegion::Filled(&staged.filled)));
         }
         let (is_dense, uri) = (snapshot.schema.is_dense(), snapshot.storage.uri());
         let change = self.change.as_ref();
@@ -220,7 +220,7 @@ impl Statement {
             requirements.push(Requirement {
                 later_than: time,
                 inserts_since: (!is_dense && !is_early).then_some(TimestampMs(0)),
-                ..requirement(&opened, Region::Written)
+                ..requirement(&opened, RequiredRegion::Written)
             });
             return Box::pin(check(snapshot, &requirements, offered, clock)).await;
         };
@@ -228,8 +228,8 @@ impl Statement {
         let replaces = change.replaced.is_some();
         let region = match replaces && !is_dense {
             // A cell that was committed meanwhile and is replaced would be lost.
-            true => Region::Everything,
-            false => Region::Written,
+            true => RequiredRegion::Everything,
+            false => RequiredRegion::Written,
         };
         let (read, read_boxes) = change.read(uri);
         let has_read = !read.is_empty();
@@ -248,7 +248,7 @@ impl Statement {
         // changes comes before all that it hasn't seen.
         if has_read && time.is_some() {
             let boxes = read_boxes.as_deref();
-            let region = boxes.map_or(Region::Everything, Region::Selected);
+            let region = boxes.map_or(RequiredRegion::Everything, RequiredRegion::Selected);
             requirements.push(Requirement {
                 inserts_since: Some(TimestampMs(0)),
                 deletes_matter: false,
@@ -262,7 +262,7 @@ impl Statement {
     }
 
     /// The delete of the cells that the rows replace. It has the time of the rows; `None` if nothing is deleted.
-    fn replacing(&self, opened: &WriteTarget) -> OwnResult<Option<DeleteFile>> {
+    fn replacing(&self, opened: &WriteTarget) -> OwnResult<Option<NewDeleteFile>> {
         let change = self.change.as_ref();
         let survivors = change.and_then(|change| change.replaced.as_ref());
         let snapshot = &opened.snapshot;
@@ -270,14 +270,14 @@ impl Statement {
         let (Some(survivors), Some(time), false) = (survivors, opened.time, nothing_there) else {
             return Ok(None);
         };
-        DeleteFile::new(survivors.clone(), &opened.clock, time).map(Some)
+        NewDeleteFile::new(survivors.clone(), &opened.clock, time).map(Some)
     }
 
     async fn commit(
         &self,
         snapshot: &Snapshot,
         clock: &Clock,
-        replacing: Option<DeleteFile>,
+        replacing: Option<NewDeleteFile>,
         fragments: Vec<StagedFragment>,
     ) -> OwnResult<()> {
         let storage = &snapshot.storage;
@@ -299,7 +299,7 @@ impl Statement {
     async fn stage(
         &self,
         opened: WriteTarget,
-        replacing: Option<&DeleteFile>,
+        replacing: Option<&NewDeleteFile>,
         mut rows: SendableRecordBatchStream,
     ) -> Result<StagedRows> {
         // The time of an insert is not before that of its first row. A sort puts it out when it has seen all rows.
@@ -331,11 +331,11 @@ impl Statement {
         insert.finish().await.map_err(to_datafusion_error)
     }
 
-    async fn push(&self, insert: &mut Insert, batch: &RecordBatch) -> OwnResult<()> {
+    async fn push(&self, insert: &mut InsertWriter, batch: &RecordBatch) -> OwnResult<()> {
         let stored = self.target.stored_columns;
         let removes = self.change.as_ref().is_some_and(|change| change.removes);
-        let Insert::Sparse(insert, changed) = insert else {
-            let Insert::Dense(insert) = insert else {
+        let InsertWriter::Sparse(insert, changed) = insert else {
+            let InsertWriter::Dense(insert) = insert else {
                 return Ok(());
             };
             return insert.push(&self.target.stored(batch)?).await;
@@ -372,8 +372,8 @@ impl Statement {
     async fn sparse(
         &self,
         opened: WriteTarget,
-        replacing: Option<&DeleteFile>,
-    ) -> OwnResult<Insert> {
+        replacing: Option<&NewDeleteFile>,
+    ) -> OwnResult<InsertWriter> {
         let removes = self.change.as_ref().is_some_and(|change| change.removes);
         let deleting = match replacing {
             Some(delete) => DeleteScope::Others(delete),
@@ -384,21 +384,24 @@ impl Statement {
         if self.change.as_ref().is_some_and(|change| change.in_place) {
             insert = insert.keeping_zeros();
         }
-        Ok(Insert::Sparse(Box::new(insert), ChangedRows::default()))
+        Ok(InsertWriter::Sparse(
+            Box::new(insert),
+            ChangedRows::default(),
+        ))
     }
 
-    fn dense(&self, opened: WriteTarget) -> OwnResult<Insert> {
+    fn dense(&self, opened: WriteTarget) -> OwnResult<InsertWriter> {
         let existing = Arc::new(SnapshotCells {
             snapshot: opened.snapshot.clone(),
             context: Arc::clone(&self.context),
         });
         let scratch = Arc::new(DiskScratch::new(&self.context, &self.metrics));
         let insert = DenseInsert::begin(opened, existing, scratch)?;
-        Ok(Insert::Dense(Box::new(insert)))
+        Ok(InsertWriter::Dense(Box::new(insert)))
     }
 }
 
-impl Insert {
+impl InsertWriter {
     /// Checks that no row waits for another one.
     fn complete(&self) -> OwnResult<()> {
         match self {
@@ -438,7 +441,7 @@ impl Insert {
     }
 }
 
-impl Target {
+impl ArrayTarget {
     /// The columns of a batch that are stored. Dimension labels lie in arrays of their own, and nobody chooses the columns of
     /// the system.
     fn stored(&self, batch: &RecordBatch) -> OwnResult<Vec<ArrayRef>> {

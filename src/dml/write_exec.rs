@@ -15,36 +15,36 @@ use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use futures::stream;
 
 use super::again::settled;
-use super::change::Change;
+use super::change::RowChange;
 use super::new_values::settled_values;
-use super::node::{Step, StepExec, count_schema, puts_out_count};
-use super::target::Target;
-use super::write::{Counters, Statement};
+use super::node::{ChangeStep, StepExec, count_schema, puts_out_count};
+use super::target::ArrayTarget;
+use super::write::{WriteCounters, WriteExecution};
 use crate::stores::budget::with_fair_pool;
 
 /// Writes the rows of its input to an array.
 #[derive(Debug)]
-pub struct Write {
-    pub(super) target: Target,
+pub struct WriteExec {
+    pub(super) target: ArrayTarget,
     /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
     pub(super) numbers: Option<usize>,
     /// Whether rows come before all have been read, as far as that is known.
     pub(super) is_early: Arc<AtomicBool>,
     /// What the statement changes besides adding rows.
-    pub(super) change: Option<Arc<Change>>,
+    pub(super) change: Option<Arc<RowChange>>,
 }
 
 /// The plan node.
-pub type TileDbWriteExec = StepExec<Write>;
+pub type TileDbWriteExec = StepExec<WriteExec>;
 
-impl Write {
+impl WriteExec {
     /// The plan of the statement's latest run; `None` if the first run is the only one.
     pub(crate) fn latest_run(&self) -> Option<Arc<dyn ExecutionPlan>> {
         self.target.again.as_ref()?.latest()
     }
 }
 
-impl Step for Write {
+impl ChangeStep for WriteExec {
     const NAME: &'static str = "TileDbWriteExec";
 
     fn properties(&self, _input: &Arc<dyn ExecutionPlan>) -> PlanProperties {
@@ -67,12 +67,12 @@ impl Step for Write {
         }
         let context = with_fair_pool(&context);
         let rows = input.execute(0, Arc::clone(&context))?;
-        let statement = Statement {
+        let statement = WriteExecution {
             target: self.target.clone(),
             change: self.change.clone(),
             numbers: self.numbers,
             is_early: Arc::clone(&self.is_early),
-            counters: Counters::new(metrics),
+            counters: WriteCounters::new(metrics),
             metrics: metrics.clone(),
             context: Arc::clone(&context),
         };

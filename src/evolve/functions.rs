@@ -15,13 +15,13 @@ use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use futures::FutureExt;
 use tiledb_engine::SchemaEvolution;
-use tiledb_engine::write::create::Value;
+use tiledb_engine::write::create::LiteralValue;
 use tiledb_engine::{Error, Result};
 
 use super::alter::{self, NewColumn, add_columns};
-use super::once::{ChangeFunction, Doing, Done};
+use super::once::{ChangeFunction, FinishedAlteration, PendingAlteration};
 use crate::dml::value_of;
-use crate::functions::arguments::{Call, Surroundings, Target, text};
+use crate::functions::arguments::{FunctionCall, FunctionTarget, NameResolver, text};
 use crate::options::{TableOptions, is_creation};
 use crate::table::provider::TileDbTable;
 
@@ -33,7 +33,7 @@ const DROP_IF_THERE: &str = "drop_if_there";
 
 /// `tiledb_evolve`.
 pub(super) struct Evolve {
-    call: Call,
+    call: FunctionCall,
     /// The options that describe columns, as written.
     creation: Vec<(String, String)>,
 }
@@ -59,12 +59,12 @@ impl ChangeFunction for Evolve {
             }
         }
         let own = [ADD, ADD_IF_MISSING, DROP, DROP_IF_THERE];
-        let call = Call::parse_with(Self::NAME, &own, &kept)?;
+        let call = FunctionCall::parse_with(Self::NAME, &own, &kept)?;
         check_time(&call)?;
         Ok(Self { call, creation })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
         let target = target_of(&self.call, session).await?;
         let state = session
             .as_any()
@@ -138,9 +138,9 @@ fn parsed<T>(
 
 /// `tiledb_extend_enumeration`.
 pub(super) struct ExtendEnumeration {
-    call: Call,
+    call: FunctionCall,
     column: String,
-    values: Vec<Value>,
+    values: Vec<LiteralValue>,
 }
 
 #[async_trait]
@@ -155,7 +155,7 @@ impl ChangeFunction for ExtendEnumeration {
             ));
         };
         let rest = std::iter::once(target).chain(options).cloned();
-        let call = Call::parse(Self::NAME, &rest.collect::<Vec<_>>())?;
+        let call = FunctionCall::parse(Self::NAME, &rest.collect::<Vec<_>>())?;
         check_time(&call)?;
         Ok(Self {
             call,
@@ -164,7 +164,7 @@ impl ChangeFunction for ExtendEnumeration {
         })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
         let target = target_of(&self.call, session).await?;
         let values = self.values.clone();
         let evolution = SchemaEvolution::new().extend_enumeration(&self.column, values);
@@ -173,7 +173,7 @@ impl ChangeFunction for ExtendEnumeration {
 }
 
 /// The values of an argument: one, or a list.
-fn values(argument: &Expr) -> Result<Vec<Value>> {
+fn values(argument: &Expr) -> Result<Vec<LiteralValue>> {
     let wrong = |found: &str| {
         usage(
             ExtendEnumeration::NAME,
@@ -203,7 +203,7 @@ fn values(argument: &Expr) -> Result<Vec<Value>> {
 }
 
 /// Evolves the target once it is awaited.
-fn doing(evolution: SchemaEvolution, target: Target) -> Doing {
+fn doing(evolution: SchemaEvolution, target: FunctionTarget) -> PendingAlteration {
     let evolution = evolution.timestamp_if_given(target.options.write_timestamp);
     async move {
         let table = target.table.as_ref();
@@ -213,7 +213,7 @@ fn doing(evolution: SchemaEvolution, target: Target) -> Doing {
             table.set_outdated();
         }
         let file = (!evolved.changes.is_empty()).then_some(evolved.schema);
-        Ok(Done {
+        Ok(FinishedAlteration {
             uri: target.storage.uri().to_owned(),
             changes: evolved.changes,
             file: file.map(|name| format!("__schema/{name}")),
@@ -223,18 +223,21 @@ fn doing(evolution: SchemaEvolution, target: Target) -> Doing {
 }
 
 /// Fails if the call looks at the past, which nothing changes.
-pub(super) fn check_time(call: &Call) -> Result<()> {
+pub(super) fn check_time(call: &FunctionCall) -> Result<()> {
     check_options(call, &call.table_options()?)
 }
 
 /// The target of a call. Fails if the target shows the past: a table or a location can also have a timestamp.
-pub(super) async fn target_of(call: &Call, session: &dyn Session) -> Result<Target> {
-    let target = Surroundings::of(session).resolve(call).await?;
+pub(super) async fn target_of(
+    call: &FunctionCall,
+    session: &dyn Session,
+) -> Result<FunctionTarget> {
+    let target = NameResolver::of(session).resolve(call).await?;
     check_options(call, &target.options)?;
     Ok(target)
 }
 
-fn check_options(call: &Call, options: &TableOptions) -> Result<()> {
+fn check_options(call: &FunctionCall, options: &TableOptions) -> Result<()> {
     if options.timestamp_start.is_none() && options.timestamp_end.is_none() {
         return Ok(());
     }

@@ -21,24 +21,24 @@ use tiledb_engine::storage::Location;
 use tiledb_engine::write::group::create_group;
 
 use super::functions::{check_time, target_of, usage};
-use super::once::{ChangeFunction, Doing, Done};
+use super::once::{ChangeFunction, FinishedAlteration, PendingAlteration};
 use crate::catalog::AttachedGroups;
-use crate::functions::arguments::{Call, Target, text};
+use crate::functions::arguments::{FunctionCall, FunctionTarget, text};
 use crate::stores::location::locate;
-use crate::table::url_table::Named;
+use crate::table::url_table::ParsedLocation;
 
 const MEMBER_NAME: &str = "name";
 const RELATIVE: &str = "relative";
 
 /// `tiledb_create_group`.
-pub(super) struct CreateGroup(Call);
+pub(super) struct CreateGroup(FunctionCall);
 
 #[async_trait]
 impl ChangeFunction for CreateGroup {
     const NAME: &'static str = "tiledb_create_group";
 
     fn parse(arguments: &[Expr]) -> Result<Self> {
-        let call = Call::parse(Self::NAME, arguments)?;
+        let call = FunctionCall::parse(Self::NAME, arguments)?;
         check_time(&call)?;
         if call.table_options()?.write_timestamp.is_some() {
             return Err(usage(
@@ -49,13 +49,13 @@ impl ChangeFunction for CreateGroup {
         Ok(Self(call))
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
         let target = target_of(&self.0, session).await?;
         let attached = AttachedGroups::of(session);
         let doing = async move {
             create_group(&target.storage).await?;
             attached.follow(target.storage.location()).await;
-            Ok(Done {
+            Ok(FinishedAlteration {
                 uri: target.storage.uri().to_owned(),
                 changes: vec!["create group".to_owned()],
                 file: Some(tiledb_engine::array::group::GROUP_FILE.to_owned()),
@@ -67,7 +67,7 @@ impl ChangeFunction for CreateGroup {
 
 /// `tiledb_add_member`.
 pub(super) struct AddMember {
-    call: Call,
+    call: FunctionCall,
     member: String,
     name: Option<String>,
     relative: Option<bool>,
@@ -84,7 +84,7 @@ impl ChangeFunction for AddMember {
         };
         let rest = std::iter::once(target).chain(options).cloned();
         let own = [MEMBER_NAME, RELATIVE];
-        let call = Call::parse_with(Self::NAME, &own, &rest.collect::<Vec<_>>())?;
+        let call = FunctionCall::parse_with(Self::NAME, &own, &rest.collect::<Vec<_>>())?;
         check_time(&call)?;
         let own = |wanted: &str| {
             let plain = |key: &str| key.strip_prefix("tiledb.").unwrap_or(key) == wanted;
@@ -101,7 +101,7 @@ impl ChangeFunction for AddMember {
         })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
         let target = target_of(&self.call, session).await?;
         let member = place(&self.member, &target.runtime)?;
         let edit = GroupEdit::new().add_member(member, self.name.as_deref(), self.relative);
@@ -116,13 +116,13 @@ fn place(member: &str, runtime: &RuntimeEnv) -> Result<std::result::Result<Locat
     if !is_whole {
         return Ok(Err(member.to_owned()));
     }
-    let named = Named::parse(member)?;
+    let named = ParsedLocation::parse(member)?;
     Ok(Ok(locate(&named.path, runtime)?))
 }
 
 /// `tiledb_remove_member`.
 pub(super) struct RemoveMember {
-    call: Call,
+    call: FunctionCall,
     name: String,
 }
 
@@ -136,13 +136,13 @@ impl ChangeFunction for RemoveMember {
             return Err(usage(Self::NAME, &format!("{given} arguments are given")));
         };
         let rest = std::iter::once(target).chain(options).cloned();
-        let call = Call::parse(Self::NAME, &rest.collect::<Vec<_>>())?;
+        let call = FunctionCall::parse(Self::NAME, &rest.collect::<Vec<_>>())?;
         check_time(&call)?;
         let name = text(Self::NAME, 1, name)?;
         Ok(Self { call, name })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
         let target = target_of(&self.call, session).await?;
         let edit = GroupEdit::new().remove(&self.name);
         Ok(doing(edit, target, AttachedGroups::of(session)))
@@ -150,12 +150,12 @@ impl ChangeFunction for RemoveMember {
 }
 
 /// Changes the members of the target once it is awaited; the lists of `attached` groups follow.
-fn doing(edit: GroupEdit, target: Target, attached: AttachedGroups) -> Doing {
+fn doing(edit: GroupEdit, target: FunctionTarget, attached: AttachedGroups) -> PendingAlteration {
     let edit = edit.timestamp_if_given(target.options.write_timestamp);
     async move {
         let (file, changes) = edit.apply_in_words(&target.storage).await?;
         attached.follow(target.storage.location()).await;
-        Ok(Done {
+        Ok(FinishedAlteration {
             uri: target.storage.uri().to_owned(),
             changes,
             file,

@@ -20,14 +20,14 @@ use tiledb_engine::MetadataEdit;
 use tiledb_engine::Result;
 
 use super::functions::{check_time, target_of, usage};
-use super::once::{ChangeFunction, Doing, Done};
-use crate::functions::arguments::{Call, Target, text};
+use super::once::{ChangeFunction, FinishedAlteration, PendingAlteration};
+use crate::functions::arguments::{FunctionCall, FunctionTarget, text};
 
 const TYPE: &str = "type";
 
 /// `tiledb_set_metadata`.
 pub(super) struct SetMetadata {
-    call: Call,
+    call: FunctionCall,
     edit: MetadataEdit,
 }
 
@@ -68,20 +68,20 @@ impl ChangeFunction for SetMetadata {
         Ok(Self { call, edit })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
         let target = target_of(&self.call, session).await?;
         Ok(doing(self.edit.clone(), target))
     }
 }
 
-fn call(target: &Expr, options: &[Expr]) -> Result<Call> {
+fn call(target: &Expr, options: &[Expr]) -> Result<FunctionCall> {
     let rest = std::iter::once(target).chain(options).cloned();
-    let call = Call::parse_with(SetMetadata::NAME, &[TYPE], &rest.collect::<Vec<_>>())?;
+    let call = FunctionCall::parse_with(SetMetadata::NAME, &[TYPE], &rest.collect::<Vec<_>>())?;
     check_time(&call)?;
     Ok(call)
 }
 
-fn type_of(call: &Call) -> Option<&str> {
+fn type_of(call: &FunctionCall) -> Option<&str> {
     call.own.last().map(|(_, name)| name.as_str())
 }
 
@@ -99,7 +99,7 @@ fn elements(column: &ArrayRef) -> Result<ArrayRef> {
 
 /// `tiledb_delete_metadata`.
 pub(super) struct DeleteMetadata {
-    call: Call,
+    call: FunctionCall,
     edit: MetadataEdit,
 }
 
@@ -113,24 +113,24 @@ impl ChangeFunction for DeleteMetadata {
             return Err(usage(Self::NAME, &format!("{given} arguments are given")));
         };
         let rest = std::iter::once(target).chain(options).cloned();
-        let call = Call::parse(Self::NAME, &rest.collect::<Vec<_>>())?;
+        let call = FunctionCall::parse(Self::NAME, &rest.collect::<Vec<_>>())?;
         check_time(&call)?;
         let edit = MetadataEdit::new().delete(&text(Self::NAME, 1, key)?)?;
         Ok(Self { call, edit })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
+    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
         let target = target_of(&self.call, session).await?;
         Ok(doing(self.edit.clone(), target))
     }
 }
 
 /// Changes the metadata of the target once it is awaited.
-fn doing(edit: MetadataEdit, target: Target) -> Doing {
+fn doing(edit: MetadataEdit, target: FunctionTarget) -> PendingAlteration {
     let edit = edit.timestamp_if_given(target.options.write_timestamp);
     async move {
         let file = edit.apply(&target.storage).await?;
-        Ok(Done {
+        Ok(FinishedAlteration {
             uri: target.storage.uri().to_owned(),
             changes: edit.changes(),
             file,

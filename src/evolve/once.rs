@@ -25,13 +25,13 @@ use tiledb_engine::Error;
 
 use crate::error::to_datafusion_error;
 use crate::functions::columns::{
-    Rows, TEXT, opt_text, optional, required, schema, text, text_list, text_lists,
+    DescriptionRows, TEXT, opt_text, optional, required, schema, text, text_list, text_lists,
 };
 use crate::functions::run_once::once_in_run;
 
 /// What was done.
 #[derive(Debug, Clone)]
-pub(super) struct Done {
+pub(super) struct FinishedAlteration {
     pub uri: String,
     pub changes: Vec<String>,
     /// The file that makes the change visible.
@@ -39,7 +39,7 @@ pub(super) struct Done {
 }
 
 /// A change that has not begun.
-pub(super) type Doing = BoxFuture<'static, tiledb_engine::Result<Done>>;
+pub(super) type PendingAlteration = BoxFuture<'static, tiledb_engine::Result<FinishedAlteration>>;
 
 /// A function that changes something.
 #[async_trait]
@@ -51,7 +51,7 @@ pub(super) trait ChangeFunction: Sized + Send + Sync + 'static {
     fn parse(arguments: &[Expr]) -> tiledb_engine::Result<Self>;
 
     /// Finds what the call names; nothing is changed before the result is awaited.
-    async fn prepare(&self, session: &dyn Session) -> tiledb_engine::Result<Doing>;
+    async fn prepare(&self, session: &dyn Session) -> tiledb_engine::Result<PendingAlteration>;
 }
 
 /// A function as DataFusion knows it.
@@ -146,7 +146,7 @@ impl<F: ChangeFunction> TableProvider for ChangeTable<F> {
 /// The only partition of a call.
 struct ChangeStream {
     /// The change, until it begins.
-    doing: Mutex<Option<Doing>>,
+    doing: Mutex<Option<PendingAlteration>>,
     call: String,
     name: &'static str,
     projection: Vec<usize>,
@@ -186,17 +186,21 @@ impl PartitionStream for ChangeStream {
 }
 
 /// The row of a report with all columns.
-fn rows(done: &Done) -> tiledb_engine::Result<Rows> {
+fn rows(done: &FinishedAlteration) -> tiledb_engine::Result<DescriptionRows> {
     let columns = vec![
         text([&done.uri]),
         text_lists(std::slice::from_ref(&done.changes))?,
         opt_text([done.file.as_ref()]),
     ];
-    Ok(Rows { len: 1, columns })
+    Ok(DescriptionRows { len: 1, columns })
 }
 
 /// The selected columns of a report.
-fn batch(report: &Rows, schema: &SchemaRef, projection: &[usize]) -> Result<RecordBatch> {
+fn batch(
+    report: &DescriptionRows,
+    schema: &SchemaRef,
+    projection: &[usize],
+) -> Result<RecordBatch> {
     let columns = projection
         .iter()
         .filter_map(|i| report.columns.get(*i).cloned());

@@ -10,7 +10,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, InListExpr, Literal};
 use hashbrown::HashSet;
 
-use crate::expressions::shortcut::{Way, with_shortcuts};
+use crate::expressions::shortcut::{ShortcutFn, with_shortcuts};
 
 /// DataFusion compares a row with each value of a list up to this length, all at once.
 const SHORT: usize = 16;
@@ -76,7 +76,7 @@ impl InNumbers {
         {
             return Ok(None);
         }
-        let Some(bits) = Bits::of(&ScalarValue::iter_to_array(literals)?) else {
+        let Some(bits) = UnsignedValues::of(&ScalarValue::iter_to_array(literals)?) else {
             return Ok(None);
         };
         Ok(Some(Self {
@@ -88,12 +88,12 @@ impl InNumbers {
 }
 
 /// The values of an array as unsigned numbers of their width.
-enum Bits {
+enum UnsignedValues {
     Narrow(ScalarBuffer<u32>),
     Wide(ScalarBuffer<u64>),
 }
 
-impl Bits {
+impl UnsignedValues {
     /// The values; `None` if they do not have 4 or 8 bytes each.
     fn of(array: &ArrayRef) -> Option<Self> {
         fn read<T: ArrowNativeType>(array: &ArrayRef) -> Option<ScalarBuffer<T>> {
@@ -163,16 +163,17 @@ fn place(value: u64, shift: u32) -> (usize, u32) {
     ((hash >> 6) as usize, (hash & 63) as u32)
 }
 
-impl Way for InNumbers {
+impl ShortcutFn for InNumbers {
     fn answers(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
         let column = batch.columns().get(self.column);
-        let Some((column, values)) = column.and_then(|column| Some((column, Bits::of(column)?)))
+        let Some((column, values)) =
+            column.and_then(|column| Some((column, UnsignedValues::of(column)?)))
         else {
             return Ok(None);
         };
         let found = match values {
-            Bits::Narrow(values) => self.values.contain(&values),
-            Bits::Wide(values) => self.values.contain(&values),
+            UnsignedValues::Narrow(values) => self.values.contain(&values),
+            UnsignedValues::Wide(values) => self.values.contain(&values),
         };
         let found = if self.negated { !&found } else { found };
         Ok(Some(BooleanArray::new(found, column.nulls().cloned())))

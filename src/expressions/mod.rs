@@ -7,6 +7,6 @@ pub(crate) mod predicate;
 pub(crate) mod pruning;
 pub mod ranges;
 pub(crate) mod runtime;
-mod shape;
+pub(crate) mod shape;
 mod shortcut;
 pub(crate) mod text_conditions;

@@ -18,7 +18,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 
-use crate::expressions::shortcut::{Way, with_shortcuts};
+use crate::expressions::shortcut::{ShortcutFn, with_shortcuts};
 
 /// Lets conditions on one enumerated column be evaluated on the few values of the enumeration.
 pub(super) fn on_values(
@@ -202,7 +202,7 @@ fn look_up<K: ArrowPrimitiveType>(table: &[bool], keys: &PrimitiveArray<K>) -> B
     })
 }
 
-impl Way for OnValues {
+impl ShortcutFn for OnValues {
     fn answers(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
         let column = batch.columns().get(self.column);
         let dictionary = column.and_then(|column| column.as_any_dictionary_opt());

@@ -23,11 +23,11 @@ use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
 use datafusion::scalar::ScalarValue;
 use tiledb_engine::geometry::subarray::{DimRanges, Subarray};
 
-use super::shape::{Expr, Shape, operands};
+use super::shape::{ConditionShape, PhysicalExprRef, operands};
 
 /// A predicate, split.
 #[derive(Debug, Clone)]
-pub struct Split {
+pub struct SplitPredicate {
     /// The cells that can satisfy the predicate.
     pub subarray: Subarray,
     /// The conjuncts still to be evaluated on those cells.
@@ -35,12 +35,12 @@ pub struct Split {
 }
 
 /// Splits a conjunction over the table's columns. `dimensions` are all dimensions of the array, in order.
-pub fn split(predicate: &Arc<dyn PhysicalExpr>, dimensions: &[DimensionColumn]) -> Split {
+pub fn split(predicate: &Arc<dyn PhysicalExpr>, dimensions: &[DimensionColumn]) -> SplitPredicate {
     let analysis = RangeAnalysis { dimensions };
     let conjuncts = operands(predicate, Operator::And);
-    let sets: Vec<Set> = conjuncts
+    let sets: Vec<CellSet> = conjuncts
         .iter()
-        .map(|c| analysis.cells(c, Truth::True, 0))
+        .map(|c| analysis.cells(c, SoughtTruth::True, 0))
         .collect();
     let residual = conjuncts
         .into_iter()
@@ -48,21 +48,21 @@ pub fn split(predicate: &Arc<dyn PhysicalExpr>, dimensions: &[DimensionColumn]) 
         .filter(|(_, set)| !set.exact)
         .map(|(c, _)| Arc::clone(c));
     let residual = conjunction_opt(residual.collect::<Vec<_>>());
-    let subarray = Set::all_of(sets, dimensions.len()).subarray;
+    let subarray = CellSet::all_of(sets, dimensions.len()).subarray;
     let residual = residual.filter(|_| !subarray.is_empty());
-    Split { subarray, residual }
+    SplitPredicate { subarray, residual }
 }
 
 /// The value of an expression for which cells are sought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Truth {
+enum SoughtTruth {
     /// The expression is true.
     True,
     /// The expression is false, and not NULL.
     False,
 }
 
-impl Truth {
+impl SoughtTruth {
     fn not(self) -> Self {
         match self {
             Self::True => Self::False,
@@ -85,54 +85,63 @@ impl RangeAnalysis<'_> {
     }
 
     /// The cells where `expr` has the value `truth`.
-    fn cells(&self, expr: &Expr, truth: Truth, depth: usize) -> Set {
-        let sets = |parts: Vec<&Expr>| {
+    fn cells(&self, expr: &PhysicalExprRef, truth: SoughtTruth, depth: usize) -> CellSet {
+        let sets = |parts: Vec<&PhysicalExprRef>| {
             let parts = parts.into_iter();
             parts.map(|e| self.cells(e, truth, depth + 1)).collect()
         };
         // False is to OR what true is to AND.
-        match Shape::of(expr, depth) {
-            None => Set::unknown(self.ndim()),
-            Some(Shape::Constant(value)) => self.constant(value, truth),
-            Some(Shape::Not(arg)) => self.cells(arg, truth.not(), depth + 1),
-            Some(Shape::All(parts)) if truth == Truth::True => {
-                Set::all_of(sets(parts), self.ndim())
+        match ConditionShape::of(expr, depth) {
+            None => CellSet::unknown(self.ndim()),
+            Some(ConditionShape::Constant(value)) => self.constant(value, truth),
+            Some(ConditionShape::Not(arg)) => self.cells(arg, truth.not(), depth + 1),
+            Some(ConditionShape::All(parts)) if truth == SoughtTruth::True => {
+                CellSet::all_of(sets(parts), self.ndim())
             }
-            Some(Shape::Any(parts)) if truth == Truth::False => {
-                Set::all_of(sets(parts), self.ndim())
+            Some(ConditionShape::Any(parts)) if truth == SoughtTruth::False => {
+                CellSet::all_of(sets(parts), self.ndim())
             }
-            Some(Shape::All(parts) | Shape::Any(parts)) => Set::any_of(sets(parts), self.ndim()),
+            Some(ConditionShape::All(parts) | ConditionShape::Any(parts)) => {
+                CellSet::any_of(sets(parts), self.ndim())
+            }
             // Without ELSE it may also be NULL, which is not true.
-            Some(Shape::OneOf(parts)) => Set::any_of(sets(parts), self.ndim()).at_least(),
-            Some(Shape::Dynamic(filter)) => self.dynamic(filter, truth, depth),
-            Some(Shape::Single) => {
+            Some(ConditionShape::OneOf(parts)) => {
+                CellSet::any_of(sets(parts), self.ndim()).at_least()
+            }
+            Some(ConditionShape::Dynamic(filter)) => self.dynamic(filter, truth, depth),
+            Some(ConditionShape::Single) => {
                 let atom = self.atom(expr, truth);
-                atom.unwrap_or_else(|| Set::unknown(self.ndim()))
+                atom.unwrap_or_else(|| CellSet::unknown(self.ndim()))
             }
         }
     }
 
-    fn constant(&self, value: &ScalarValue, truth: Truth) -> Set {
+    fn constant(&self, value: &ScalarValue, truth: SoughtTruth) -> CellSet {
         match value {
-            ScalarValue::Boolean(Some(value)) if truth.is(*value) => Set::all(self.ndim()),
-            ScalarValue::Boolean(_) | ScalarValue::Null => Set::none(self.ndim()),
-            _ => Set::unknown(self.ndim()),
+            ScalarValue::Boolean(Some(value)) if truth.is(*value) => CellSet::all(self.ndim()),
+            ScalarValue::Boolean(_) | ScalarValue::Null => CellSet::none(self.ndim()),
+            _ => CellSet::unknown(self.ndim()),
         }
     }
 
     /// A filter that tightens while the query runs: its current condition remains true from now on, but it stays in the
     /// residual.
-    fn dynamic(&self, filter: &DynamicFilterPhysicalExpr, truth: Truth, depth: usize) -> Set {
+    fn dynamic(
+        &self,
+        filter: &DynamicFilterPhysicalExpr,
+        truth: SoughtTruth,
+        depth: usize,
+    ) -> CellSet {
         match (truth, filter.current()) {
-            (Truth::True, Ok(current)) => self.cells(&current, truth, depth + 1).at_least(),
-            _ => Set::unknown(self.ndim()),
+            (SoughtTruth::True, Ok(current)) => self.cells(&current, truth, depth + 1).at_least(),
+            _ => CellSet::unknown(self.ndim()),
         }
     }
 }
 
 /// A set of cells.
 #[derive(Debug, Clone)]
-struct Set {
+struct CellSet {
     /// A subarray that contains every cell of the set.
     subarray: Subarray,
     /// Whether it contains no other cell.
@@ -142,7 +151,7 @@ struct Set {
 /// The most subarrays that are compared pair by pair in a union.
 const MOST_PAIRS: usize = 16;
 
-impl Set {
+impl CellSet {
     /// The cells of a subarray, or at most those. (An empty set is always exact.)
     fn new(subarray: Subarray, exact: bool) -> Self {
         let exact = exact || subarray.is_empty();

@@ -14,10 +14,10 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{conjunction_opt, reassign_expr_columns, split_conjunction};
-use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, conjunction};
+use datafusion::physical_expr::{DynamicFilterTracking, conjunction};
 use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_physical_expr};
 use datafusion::physical_plan::filter_pushdown::PushedDown;
-use tiledb_engine::arrow::{CellData, Cells, TileBuffer};
+use tiledb_engine::arrow::{CellData, TileBuffer, UnfilteredCells};
 use tiledb_engine::geometry::key;
 use tiledb_engine::geometry::subarray::DimRanges;
 use tiledb_engine::scan::spec::{CoordinateTest, RuntimeCondition, RuntimeFilter};
@@ -28,25 +28,24 @@ use crate::error::to_datafusion_error;
 use crate::expressions::predicate::ExprPredicate;
 use crate::expressions::pruning::{ExprPruner, fold_constants, keep_cheap, relaxed};
 use crate::expressions::ranges::{self, DimensionColumn};
-
-type Expr = Arc<dyn PhysicalExpr>;
+use crate::expressions::shape::PhysicalExprRef;
 
 /// The filters pushed into a scan, over the table's columns.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PushedFilters {
     /// Filters that are evaluated on every row.
-    exact: Vec<Expr>,
+    exact: Vec<PhysicalExprRef>,
     /// Filters that the operators that sent them evaluate.
-    dynamic: Vec<Expr>,
+    dynamic: Vec<PhysicalExprRef>,
 }
 
 impl PushedFilters {
     /// Takes a filter over the scan's output, if it can be evaluated there.
     pub(crate) fn accept(
         &mut self,
-        filter: Expr,
+        filter: PhysicalExprRef,
         plan: &ScanPlan,
-        predicate: Option<&Expr>,
+        predicate: Option<&PhysicalExprRef>,
     ) -> Result<PushedDown> {
         let schema = &plan.spec.table.schema;
         let unknown = filter.exists(|e| {
@@ -64,7 +63,7 @@ impl PushedFilters {
             }
             return Ok(PushedDown::No);
         }
-        let same = |conjunct: &Expr| conjunct.as_ref().eq(filter.as_ref());
+        let same = |conjunct: &PhysicalExprRef| conjunct.as_ref().eq(filter.as_ref());
         let evaluated = predicate.is_some_and(|p| split_conjunction(p).into_iter().any(same));
         if !evaluated && !self.exact.iter().any(same) {
             self.exact.push(filter);
@@ -73,7 +72,7 @@ impl PushedFilters {
     }
 
     /// Filters that are evaluated on every row.
-    pub(crate) fn of_exact(exact: Vec<Expr>) -> Self {
+    pub(crate) fn of_exact(exact: Vec<PhysicalExprRef>) -> Self {
         Self {
             exact,
             dynamic: Vec::new(),
@@ -81,7 +80,7 @@ impl PushedFilters {
     }
 
     /// Those that are evaluated on every row.
-    pub(crate) fn exact(&self) -> &[Expr] {
+    pub(crate) fn exact(&self) -> &[PhysicalExprRef] {
         &self.exact
     }
 
@@ -109,7 +108,7 @@ impl PushedFilters {
     }
 
     /// All filters.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Expr> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PhysicalExprRef> {
         self.exact.iter().chain(&self.dynamic)
     }
 
@@ -129,7 +128,7 @@ impl PushedFilters {
     pub(crate) fn at_run_time(
         &self,
         plan: &Arc<ScanPlan>,
-        predicate: Option<&Expr>,
+        predicate: Option<&PhysicalExprRef>,
     ) -> Result<Option<Arc<dyn RuntimeFilter>>> {
         if self.len() == 0 {
             return Ok(None);
@@ -154,7 +153,7 @@ impl PushedFilters {
 }
 
 /// The identities of the dynamic parts of a filter.
-fn dynamic_parts(filter: &Expr) -> HashSet<u64> {
+fn dynamic_parts(filter: &PhysicalExprRef) -> HashSet<u64> {
     let mut parts = HashSet::new();
     // The traversal itself never fails.
     let _ = filter.apply(|part| {
@@ -168,7 +167,7 @@ fn dynamic_parts(filter: &Expr) -> HashSet<u64> {
 #[derive(Debug)]
 struct LiveFilters {
     plan: Arc<ScanPlan>,
-    predicate: Option<Expr>,
+    predicate: Option<PhysicalExprRef>,
     filters: PushedFilters,
     dimensions: Vec<DimensionColumn>,
     state: Mutex<ConditionState>,
@@ -201,7 +200,7 @@ impl LiveFilters {
     /// The current condition of the filters.
     fn condition(&self) -> Result<Option<Arc<RuntimeCondition>>> {
         let spec = &self.plan.spec;
-        let now = |filter: &Expr| snapshot_physical_expr(Arc::clone(filter)).ok();
+        let now = |filter: &PhysicalExprRef| snapshot_physical_expr(Arc::clone(filter)).ok();
         let dynamic = conjunction_opt(self.filters.dynamic.iter().filter_map(now))
             .and_then(|filter| fold_constants(&filter));
         // A filter that cannot be evaluated yet is an error where rows are evaluated, and does not affect ranges and
@@ -211,7 +210,7 @@ impl LiveFilters {
 
         let mut subarray = spec.subarray.as_ref().clone();
         let mut tests = Vec::new();
-        let mut split = |filter: &Expr| {
+        let mut split = |filter: &PhysicalExprRef| {
             let split = ranges::split(filter, &self.dimensions);
             subarray = subarray.intersect(&split.subarray);
             let residual = split.residual.iter().flat_map(split_conjunction);
@@ -265,7 +264,7 @@ impl LiveFilters {
 
     /// The part of a filter that skips reading columns for the rows it rejects: all of it, or its condition on the
     /// first of its columns for which that holds. (ORDER BY a, b … LIMIT filters by `a` first of all.)
-    fn skipping_columns(&self, filter: Expr) -> Option<Expr> {
+    fn skipping_columns(&self, filter: PhysicalExprRef) -> Option<PhysicalExprRef> {
         if self.skips_columns(&filter) {
             return Some(filter);
         }
@@ -281,7 +280,7 @@ impl LiveFilters {
     }
 
     /// Whether there are columns that need not be read for rows that a filter rejects.
-    fn skips_columns(&self, filter: &Expr) -> bool {
+    fn skips_columns(&self, filter: &PhysicalExprRef) -> bool {
         let spec = &self.plan.spec;
         let Ok(filter) = ExprPredicate::new(filter, &spec.table.schema) else {
             return false;
@@ -301,7 +300,7 @@ struct DimensionTest {
 
 impl DimensionTest {
     /// `None` unless the condition depends only on one dimension of integers.
-    fn new(condition: &Expr, plan: &Arc<ScanPlan>) -> Option<Self> {
+    fn new(condition: &PhysicalExprRef, plan: &Arc<ScanPlan>) -> Option<Self> {
         let predicate = ExprPredicate::new(condition, &plan.spec.table.schema).ok()?;
         let [dimension] = *predicate.columns() else {
             return None;
@@ -333,7 +332,7 @@ impl CoordinateTest for DimensionTest {
         for key in keys() {
             values.extend_from_slice(&key::from_key(dimension.datatype, key));
         }
-        let cells = Cells {
+        let cells = UnfilteredCells {
             len: keys().count(),
             data: CellData::Fixed(TileBuffer::copy_of(&values)?),
             nulls: None,

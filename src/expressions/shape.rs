@@ -9,32 +9,33 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::scalar::ScalarValue;
 
-pub(crate) type Expr = Arc<dyn PhysicalExpr>;
+/// A condition or a value of a physical plan.
+pub(crate) type PhysicalExprRef = Arc<dyn PhysicalExpr>;
 
 /// Conditions that are nested more deeply count as unknown. (Chains of AND or OR are one level.)
 pub(super) const DEEPEST: usize = 64;
 
 /// How a condition is composed.
-pub(super) enum Shape<'a> {
+pub(super) enum ConditionShape<'a> {
     /// A constant, the same for every row.
     Constant(&'a ScalarValue),
     /// The negation of a condition.
-    Not(&'a Expr),
+    Not(&'a PhysicalExprRef),
     /// All of these, joined by AND, left to right.
-    All(Vec<&'a Expr>),
+    All(Vec<&'a PhysicalExprRef>),
     /// Any of these, joined by OR, left to right.
-    Any(Vec<&'a Expr>),
+    Any(Vec<&'a PhysicalExprRef>),
     /// At most one of these: the results of a CASE, which is NULL or its ELSE where no branch is taken.
-    OneOf(Vec<&'a Expr>),
+    OneOf(Vec<&'a PhysicalExprRef>),
     /// A filter that tightens while the query runs.
     Dynamic(&'a DynamicFilterPhysicalExpr),
     /// A condition that is not composed of others.
     Single,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> ConditionShape<'a> {
     /// The shape of a condition; `None` if it is nested too deeply.
-    pub(super) fn of(expr: &'a Expr, depth: usize) -> Option<Self> {
+    pub(super) fn of(expr: &'a PhysicalExprRef, depth: usize) -> Option<Self> {
         if depth > DEEPEST {
             return None;
         }
@@ -61,7 +62,7 @@ impl<'a> Shape<'a> {
 }
 
 /// The operands of a chain of one operator, left to right, however they are nested.
-pub(super) fn operands(expr: &Expr, op: Operator) -> Vec<&Expr> {
+pub(super) fn operands(expr: &PhysicalExprRef, op: Operator) -> Vec<&PhysicalExprRef> {
     let mut found = Vec::new();
     let mut pending = vec![expr];
     while let Some(expr) = pending.pop() {

@@ -12,27 +12,27 @@ use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 
 /// A shorter way to the answers of a condition.
-pub(super) trait Way: fmt::Debug + Send + Sync + Sized + 'static {
+pub(super) trait ShortcutFn: fmt::Debug + Send + Sync + Sized + 'static {
     /// The answers for the rows of a batch; `None` if only the condition itself has them.
     fn answers(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>>;
 }
 
 /// A condition, and the shorter way to its answers. To everybody else it is the condition.
 #[derive(Debug)]
-struct Shortcut<W> {
+struct ShortcutExpr<W> {
     condition: Arc<dyn PhysicalExpr>,
     way: W,
 }
 
 /// Takes the shorter way for each part of a condition for which `find` finds one.
-pub(super) fn with_shortcuts<W: Way>(
+pub(super) fn with_shortcuts<W: ShortcutFn>(
     condition: Arc<dyn PhysicalExpr>,
     find: impl Fn(&Arc<dyn PhysicalExpr>) -> Result<Option<W>>,
 ) -> Result<Arc<dyn PhysicalExpr>> {
     let found = condition.transform_down(|condition| {
         Ok(match find(&condition)? {
             Some(way) => {
-                let shortcut = Arc::new(Shortcut { condition, way });
+                let shortcut = Arc::new(ShortcutExpr { condition, way });
                 Transformed::new(shortcut as _, true, TreeNodeRecursion::Jump)
             }
             None => Transformed::no(condition),
@@ -41,7 +41,7 @@ pub(super) fn with_shortcuts<W: Way>(
     found.data()
 }
 
-impl<W: Way> PhysicalExpr for Shortcut<W> {
+impl<W: ShortcutFn> PhysicalExpr for ShortcutExpr<W> {
     fn data_type(&self, _input: &Schema) -> Result<DataType> {
         Ok(DataType::Boolean)
     }
@@ -75,21 +75,21 @@ impl<W: Way> PhysicalExpr for Shortcut<W> {
     }
 }
 
-impl<W> fmt::Display for Shortcut<W> {
+impl<W> fmt::Display for ShortcutExpr<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.condition)
     }
 }
 
-impl<W> PartialEq for Shortcut<W> {
+impl<W> PartialEq for ShortcutExpr<W> {
     fn eq(&self, other: &Self) -> bool {
         self.condition.eq(&other.condition)
     }
 }
 
-impl<W> Eq for Shortcut<W> {}
+impl<W> Eq for ShortcutExpr<W> {}
 
-impl<W> Hash for Shortcut<W> {
+impl<W> Hash for ShortcutExpr<W> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.condition.hash(state);
     }

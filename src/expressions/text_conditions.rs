@@ -9,24 +9,24 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, LikeExpr, Literal};
-use tiledb_engine::tile::needles::Needles;
+use tiledb_engine::tile::needles::NeedleSet;
 
-use super::shape::{Expr, Shape};
+use super::shape::{ConditionShape, PhysicalExprRef};
 
 /// The most needles that are searched for.
 const MOST_NEEDLES: usize = 16;
 
 /// The properties of a condition on text.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(crate) struct TextProperties {
     /// The only column it reads.
     column: usize,
     /// Byte strings one of which every matching string contains.
-    pub needles: Option<Needles>,
+    pub needles: Option<NeedleSet>,
 }
 
 /// `None` if a condition is not on the text of one column, or may fail.
-pub(crate) fn of_condition(expr: &Expr, schema: &Schema) -> Option<Text> {
+pub(crate) fn of_condition(expr: &PhysicalExprRef, schema: &Schema) -> Option<TextProperties> {
     TextAnalysis { schema }.condition(expr, 0)
 }
 
@@ -35,27 +35,29 @@ struct TextAnalysis<'a> {
 }
 
 impl TextAnalysis<'_> {
-    fn condition(&self, expr: &Expr, depth: usize) -> Option<Text> {
-        let texts = |parts: Vec<&Expr>| {
+    fn condition(&self, expr: &PhysicalExprRef, depth: usize) -> Option<TextProperties> {
+        let texts = |parts: Vec<&PhysicalExprRef>| {
             let texts = parts
                 .into_iter()
                 .map(|part| self.condition(part, depth + 1));
             texts.collect::<Option<Vec<_>>>()
         };
-        match Shape::of(expr, depth)? {
-            Shape::All(parts) => together(texts(parts)?, Option::or),
-            Shape::Any(parts) => together(texts(parts)?, |a, b| Some(a?.or(b?))),
-            Shape::Not(arg) => Some(Text {
+        match ConditionShape::of(expr, depth)? {
+            ConditionShape::All(parts) => together(texts(parts)?, Option::or),
+            ConditionShape::Any(parts) => together(texts(parts)?, |a, b| Some(a?.or(b?))),
+            ConditionShape::Not(arg) => Some(TextProperties {
                 needles: None,
                 ..self.condition(arg, depth + 1)?
             }),
-            Shape::Single => self.single(expr),
-            Shape::Constant(_) | Shape::OneOf(_) | Shape::Dynamic(_) => None,
+            ConditionShape::Single => self.single(expr),
+            ConditionShape::Constant(_) | ConditionShape::OneOf(_) | ConditionShape::Dynamic(_) => {
+                None
+            }
         }
     }
 
     /// A condition that is not composed of others.
-    fn single(&self, expr: &Expr) -> Option<Text> {
+    fn single(&self, expr: &PhysicalExprRef) -> Option<TextProperties> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             self.comparison(binary)
         } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
@@ -63,7 +65,7 @@ impl TextAnalysis<'_> {
             let pattern = text_of(like.pattern())?;
             let literally = !like.negated() && !like.case_insensitive();
             let needles = literally.then(|| longest_run(pattern)).flatten();
-            Some(Text {
+            Some(TextProperties {
                 column,
                 needles: needles.and_then(|run| needle(run.as_bytes())),
             })
@@ -76,13 +78,13 @@ impl TextAnalysis<'_> {
                 .collect::<Option<Vec<_>>>()?;
             let few = !list.negated() && values.len() <= MOST_NEEDLES;
             let needles = few.then(|| needles(&values)).flatten();
-            Some(Text { column, needles })
+            Some(TextProperties { column, needles })
         } else {
             self.function(expr.downcast_ref::<ScalarFunctionExpr>()?)
         }
     }
 
-    fn comparison(&self, binary: &BinaryExpr) -> Option<Text> {
+    fn comparison(&self, binary: &BinaryExpr) -> Option<TextProperties> {
         use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
         let compares = matches!(binary.op(), Eq | NotEq | Lt | LtEq | Gt | GtEq);
         let (left, right) = (binary.left(), binary.right());
@@ -92,26 +94,26 @@ impl TextAnalysis<'_> {
             .or_else(|| self.column(right).zip(bytes_of(left)));
         let (column, value) = ends.filter(|_| compares)?;
         let equal = *binary.op() == Eq;
-        Some(Text {
+        Some(TextProperties {
             column,
             needles: equal.then(|| needle(value)).flatten(),
         })
     }
 
-    fn function(&self, function: &ScalarFunctionExpr) -> Option<Text> {
+    fn function(&self, function: &ScalarFunctionExpr) -> Option<TextProperties> {
         let known = function.fun().name() == "starts_with";
         let [column, part] = function.args() else {
             return None;
         };
         let (column, part) = (self.column(column)?, text_of(part)?);
-        known.then(|| Text {
+        known.then(|| TextProperties {
             column,
             needles: needle(part.as_bytes()),
         })
     }
 
     /// A column of strings.
-    fn column(&self, expr: &Expr) -> Option<usize> {
+    fn column(&self, expr: &PhysicalExprRef) -> Option<usize> {
         let column = expr.downcast_ref::<Column>()?.index();
         let strings = |t: &DataType| matches!(t, DataType::Utf8View | DataType::BinaryView);
         let field = self.schema.fields().get(column)?;
@@ -121,15 +123,15 @@ impl TextAnalysis<'_> {
 
 /// Combines conditions on one column, and their needles by `join`.
 fn together(
-    texts: Vec<Text>,
-    join: impl Fn(Option<Needles>, Option<Needles>) -> Option<Needles>,
-) -> Option<Text> {
+    texts: Vec<TextProperties>,
+    join: impl Fn(Option<NeedleSet>, Option<NeedleSet>) -> Option<NeedleSet>,
+) -> Option<TextProperties> {
     let mut texts = texts.into_iter();
     let first = texts.next()?;
     texts.try_fold(first, |text, other| {
         let needles = join(text.needles, other.needles);
         let same = text.column == other.column;
-        same.then_some(Text {
+        same.then_some(TextProperties {
             column: text.column,
             needles: needles.filter(|needles| needles.len() <= MOST_NEEDLES),
         })
@@ -137,12 +139,12 @@ fn together(
 }
 
 /// A literal string that is not NULL.
-fn text_of(expr: &Expr) -> Option<&str> {
+fn text_of(expr: &PhysicalExprRef) -> Option<&str> {
     expr.downcast_ref::<Literal>()?.value().try_as_str()?
 }
 
 /// The bytes of a string literal of any type that is not NULL.
-fn bytes_of(expr: &Expr) -> Option<&[u8]> {
+fn bytes_of(expr: &PhysicalExprRef) -> Option<&[u8]> {
     use ScalarValue::{Binary, BinaryView, LargeBinary};
     match expr.downcast_ref::<Literal>()?.value() {
         Binary(value) | BinaryView(value) | LargeBinary(value) => value.as_deref(),
@@ -150,12 +152,12 @@ fn bytes_of(expr: &Expr) -> Option<&[u8]> {
     }
 }
 
-fn needle(bytes: &[u8]) -> Option<Needles> {
+fn needle(bytes: &[u8]) -> Option<NeedleSet> {
     needles(&[bytes])
 }
 
 /// `None` if one of them is empty, or may be shown for other stored bytes.
-fn needles(all: &[&[u8]]) -> Option<Needles> {
+fn needles(all: &[&[u8]]) -> Option<NeedleSet> {
     // Replacement characters stand for invalid stored bytes.
     let replaced = |bytes: &&[u8]| {
         let text = std::str::from_utf8(bytes);
@@ -164,7 +166,7 @@ fn needles(all: &[&[u8]]) -> Option<Needles> {
     if all.iter().any(replaced) {
         None
     } else {
-        Needles::new(all.iter().copied())
+        NeedleSet::new(all.iter().copied())
     }
 }
 
@@ -184,11 +186,11 @@ mod tests {
     use datafusion::datasource::MemTable;
     use datafusion::physical_plan::filter::FilterExec;
     use datafusion::prelude::SessionContext;
-    use tiledb_engine::tile::needles::Finds;
+    use tiledb_engine::tile::needles::NeedleMatches;
 
     use super::*;
 
-    fn of(sql: &str) -> Option<Text> {
+    fn of(sql: &str) -> Option<TextProperties> {
         let fields = vec![
             Field::new("s", DataType::Utf8View, true),
             Field::new("t", DataType::Utf8View, true),
@@ -218,7 +220,7 @@ mod tests {
     fn may_hold(sql: &str, string: &str) -> bool {
         let text = of(sql).unwrap_or_else(|| panic!("{sql} is about text"));
         let needles = text.needles.unwrap_or_else(|| panic!("{sql} has needles"));
-        needles.find_in(string.as_bytes()) != Finds::At(Vec::new())
+        needles.find_in(string.as_bytes()) != NeedleMatches::At(Vec::new())
     }
 
     #[test]

@@ -17,14 +17,14 @@ use crate::options::{TableOptions, is_secret};
 use crate::stores::location::{self, with_key};
 use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
-use crate::table::url_table::{Named, has_store, looks_like_location};
+use crate::table::url_table::{ParsedLocation, has_store, looks_like_location};
 
 /// What options may begin with.
 const PREFIX: &str = "tiledb.";
 
 /// A call as written.
 #[derive(Clone)]
-pub(crate) struct Call {
+pub(crate) struct FunctionCall {
     /// The function.
     pub function: &'static str,
     /// A location, or the name of a table.
@@ -35,7 +35,7 @@ pub(crate) struct Call {
     pub own: Vec<(String, String)>,
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for FunctionCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(self.function)
             .field("target", &self.target)
@@ -43,7 +43,7 @@ impl fmt::Debug for Call {
     }
 }
 
-impl Call {
+impl FunctionCall {
     /// Parses the arguments, which must be constants.
     pub(crate) fn parse(function: &'static str, arguments: &[Expr]) -> Result<Self> {
         Self::parse_with(function, &[], arguments)
@@ -156,7 +156,7 @@ fn usage(function: &str, problem: &str) -> Error {
 /// The subtle thing: some sessions register an object store only when a table at its URL is looked up, so if the store
 /// is missing, the URL is looked up.
 #[derive(Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct NameResolver {
     runtime: ArrayRuntime,
     catalogs: Arc<dyn CatalogProviderList>,
     default_catalog: String,
@@ -164,7 +164,7 @@ pub(crate) struct Surroundings {
     external_members: ExternalMembers,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for NameResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Surroundings").finish_non_exhaustive()
     }
@@ -172,7 +172,7 @@ impl fmt::Debug for Surroundings {
 
 /// An array or group that may or may not exist, and how to read it.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct FunctionTarget {
     pub storage: Storage,
     pub options: TableOptions,
     /// The table of the session, if the call names one.
@@ -183,7 +183,7 @@ pub(crate) struct Target {
     pub external_members: ExternalMembers,
 }
 
-impl Target {
+impl FunctionTarget {
     /// The window of time of the options, with a fixed end.
     pub(crate) fn window(&self) -> Result<OpenWindow> {
         let window = self.options.window()?;
@@ -191,7 +191,7 @@ impl Target {
     }
 }
 
-impl Surroundings {
+impl NameResolver {
     pub(crate) fn of(session: &dyn Session) -> Self {
         let config = session.config_options();
         let catalog = &config.catalog;
@@ -205,14 +205,14 @@ impl Surroundings {
     }
 
     /// The target of a call.
-    pub(crate) async fn resolve(&self, call: &Call) -> Result<Target> {
+    pub(crate) async fn resolve(&self, call: &FunctionCall) -> Result<FunctionTarget> {
         // A name with quotes may contain a path in a group: exp."ms/RNA".var
         if (!looks_like_location(&call.target) || call.target.contains('"'))
             && let Some(table) = self.table(&call.target).await?
         {
             return self.of_table(&call.target, &table, call);
         }
-        let named = Named::parse(&call.target)?;
+        let named = ParsedLocation::parse(&call.target)?;
         let query = named.pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         let options = TableOptions::from_pairs(query.chain(call.pairs()))?;
         if !has_store(&self.runtime, &named.path) {
@@ -227,7 +227,7 @@ impl Surroundings {
         }
         let storage = location::storage(&named.path, &options, &self.runtime)?;
         let runtime = self.runtime.clone();
-        Ok(Target {
+        Ok(FunctionTarget {
             storage,
             external_members: self.external_members(&options),
             options,
@@ -276,8 +276,8 @@ impl Surroundings {
         &self,
         name: &str,
         provider: &Arc<dyn TableProvider>,
-        call: &Call,
-    ) -> Result<Target> {
+        call: &FunctionCall,
+    ) -> Result<FunctionTarget> {
         let Some(table) = provider.downcast_ref::<TileDbTable>() else {
             return Err(Error::invalid(format!(
                 "{}: the table {name} is not a TileDB array",
@@ -288,7 +288,7 @@ impl Surroundings {
         for (key, value) in call.pairs() {
             options.set(key, value)?;
         }
-        Ok(Target {
+        Ok(FunctionTarget {
             storage: with_key(table.storage().clone(), &options)?,
             external_members: self.external_members(&options),
             options,
@@ -308,7 +308,8 @@ mod tests {
 
     #[test]
     fn a_location_and_pairs() {
-        let call = Call::parse("f", &[lit("a"), lit("tiledb.timestamp"), lit(7_i64)]).unwrap();
+        let call =
+            FunctionCall::parse("f", &[lit("a"), lit("tiledb.timestamp"), lit(7_i64)]).unwrap();
         assert_eq!(call.target, "a");
         assert_eq!(call.table_options().unwrap().timestamp_end, Some(7));
         assert!(!format!("{call:?}").contains("timestamp"));
@@ -323,12 +324,12 @@ mod tests {
             lit("timestamp"),
             lit("7"),
         ];
-        let call = Call::parse_with("f", &["deep"], &arguments).unwrap();
+        let call = FunctionCall::parse_with("f", &["deep"], &arguments).unwrap();
         assert!(call.is_on("deep").unwrap() && !call.is_on("wide").unwrap());
         assert_eq!(call.table_options().unwrap().timestamp_end, Some(7));
-        assert!(Call::parse("f", &arguments).is_err());
+        assert!(FunctionCall::parse("f", &arguments).is_err());
         let odd = [lit("a"), lit("deep"), lit("yes")];
-        let call = Call::parse_with("f", &["deep"], &odd).unwrap();
+        let call = FunctionCall::parse_with("f", &["deep"], &odd).unwrap();
         let error = call.is_on("deep").unwrap_err();
         assert!(
             error.message().contains("expected 'true' or 'false'"),
@@ -358,7 +359,7 @@ mod tests {
             ),
         ];
         for (arguments, expected) in cases {
-            let error = Call::parse("f", arguments).unwrap_err();
+            let error = FunctionCall::parse("f", arguments).unwrap_err();
             assert!(error.message().contains(expected), "{error}");
             assert!(!error.message().contains(KEY) && !error.message().contains("hunter2"));
             let tells_usage = !expected.starts_with("unknown") && !expected.starts_with("a key");

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
 use tiledb_engine::Result;
-use tiledb_engine::array::inspect::Inspection;
+use tiledb_engine::array::inspect::ArrayInspection;
 
-use super::arguments::Target;
+use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, required};
-use super::description::{Describe, Request, Rows, once};
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows, once};
 use crate::create::statement_of;
 
 /// The index of the column whose value needs the enumerations to be read.
@@ -31,7 +31,7 @@ const CREATE_STATEMENT: usize = 13;
 /// The function.
 pub(super) struct ArrayFacts;
 
-impl Describe for ArrayFacts {
+impl DescribeArray for ArrayFacts {
     const NAME: &'static str = "tiledb_array";
 
     fn schema() -> SchemaRef {
@@ -53,9 +53,12 @@ impl Describe for ArrayFacts {
         ])
     }
 
-    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         once(async move {
-            let array = Inspection::open(&target.storage, target.window()?).await?;
+            let array = ArrayInspection::open(&target.storage, target.window()?).await?;
             let schema = &array.schema;
             let statement = if request.wants(&[CREATE_STATEMENT]) {
                 let enumerations = array.enumerations().await?;
@@ -65,7 +68,7 @@ impl Describe for ArrayFacts {
             };
             let text = |value: String| columns::text([value]);
             let count = |count: usize| columns::u64s([Some(count as u64)]);
-            Ok(Rows {
+            Ok(DescriptionRows {
                 len: 1,
                 columns: vec![
                     text(schema.array_type.to_string()),

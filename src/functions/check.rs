@@ -19,19 +19,19 @@ use futures::{StreamExt, TryStreamExt};
 use tiledb_engine::Result;
 use tiledb_engine::maintain::check::{CheckOptions, Finding, check};
 
-use super::arguments::Target;
+use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, required};
-use super::description::{Describe, Request, Rows};
-use crate::dml::progress::Maintenance;
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows};
+use crate::dml::progress::RunningMaintenance;
 use crate::stores::budget::PoolBudget;
 
 /// The function.
-pub(super) struct Findings;
+pub(super) struct CheckFunction;
 
 const METADATA_ONLY: &str = "metadata_only";
 const EXACT_STATISTICS: &str = "exact_statistics";
 
-impl Describe for Findings {
+impl DescribeArray for CheckFunction {
     const NAME: &'static str = "tiledb_check";
     const OPTIONS: &'static [&'static str] = &[METADATA_ONLY, EXACT_STATISTICS];
 
@@ -46,7 +46,10 @@ impl Describe for Findings {
         ])
     }
 
-    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         let budget = PoolBudget::named(
             Self::NAME,
             &target.runtime.memory_pool,
@@ -59,7 +62,7 @@ impl Describe for Findings {
             .with_budget(Arc::new(budget));
         // Everything that was found by the time of a poll is a batch.
         let check = check(target.storage, options);
-        request.show(Maintenance::Check(Arc::clone(check.progress())));
+        request.show(RunningMaintenance::Check(Arc::clone(check.progress())));
         let found = check.try_ready_chunks(request.batch_size);
         found
             .map_err(|e| e.1)
@@ -68,9 +71,9 @@ impl Describe for Findings {
     }
 }
 
-fn rows(findings: &[Finding]) -> Rows {
+fn rows(findings: &[Finding]) -> DescriptionRows {
     let each = || findings.iter();
-    Rows {
+    DescriptionRows {
         len: findings.len(),
         columns: vec![
             columns::text(each().map(|f| f.severity().name())),

@@ -17,7 +17,7 @@ use super::value;
 
 /// Rows of a description: one array per column of the function's schema. Arrays of columns that aren't selected are ignored.
 #[derive(Debug, Clone)]
-pub(crate) struct Rows {
+pub(crate) struct DescriptionRows {
     pub len: usize,
     pub columns: Vec<ArrayRef>,
 }
@@ -133,10 +133,10 @@ pub(crate) fn opt_text_lists<T: AsRef<str>>(lists: &[Option<Vec<T>>]) -> Result<
 }
 
 /// One range of a box: the dimension, and both ends as text.
-pub(crate) type Side = (String, String, String);
+pub(crate) type TextRange = (String, String, String);
 
 /// Boxes, or NULL.
-pub(crate) fn boxes(boxes: &[Option<Vec<Side>>]) -> Result<ArrayRef> {
+pub(crate) fn boxes(boxes: &[Option<Vec<TextRange>>]) -> Result<ArrayRef> {
     let sides = || boxes.iter().flatten().flatten();
     let columns = vec![
         text(sides().map(|s| &s.0)),
@@ -144,7 +144,7 @@ pub(crate) fn boxes(boxes: &[Option<Vec<Side>>]) -> Result<ArrayRef> {
         text(sides().map(|s| &s.2)),
     ];
     let structs = StructArray::try_new(box_fields(), columns, None).map_err(arrow_error)?;
-    let lengths: Vec<&[Side]> = boxes
+    let lengths: Vec<&[TextRange]> = boxes
         .iter()
         .map(|b| b.as_deref().unwrap_or_default())
         .collect();
@@ -172,7 +172,7 @@ fn arrow_error(error: datafusion::arrow::error::ArrowError) -> Error {
 }
 
 /// The sides of stored ranges.
-pub(crate) fn sides(schema: &ArraySchema, ranges: &[DomainRange]) -> Vec<Side> {
+pub(crate) fn sides(schema: &ArraySchema, ranges: &[DomainRange]) -> Vec<TextRange> {
     let dimensions = schema.dimensions.iter().zip(ranges);
     dimensions
         .map(|(dimension, range)| side(&dimension.name, dimension.datatype, &range.lo, &range.hi))
@@ -180,7 +180,7 @@ pub(crate) fn sides(schema: &ArraySchema, ranges: &[DomainRange]) -> Vec<Side> {
 }
 
 /// The side of a stored range.
-pub(crate) fn side(name: &str, datatype: Datatype, low: &[u8], high: &[u8]) -> Side {
+pub(crate) fn side(name: &str, datatype: Datatype, low: &[u8], high: &[u8]) -> TextRange {
     (
         name.to_owned(),
         value::cell(datatype, low),

@@ -22,19 +22,19 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
 use tiledb_engine::Result;
-use tiledb_engine::array::commits::Commit;
-use tiledb_engine::array::inspect::Inspection;
-use tiledb_engine::array::window::{OpenWindow, Visibility};
+use tiledb_engine::array::commits::ArrayCommit;
+use tiledb_engine::array::inspect::ArrayInspection;
+use tiledb_engine::array::window::{OpenWindow, WindowVisibility};
 use tiledb_engine::format::commit::CommitKind;
 
-use super::arguments::Target;
+use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, TIME, optional, required};
-use super::description::{Describe, Request, Rows, once};
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows, once};
 
 /// The function.
-pub(super) struct Commits;
+pub(super) struct CommitsFunction;
 
-impl Describe for Commits {
+impl DescribeArray for CommitsFunction {
     const NAME: &'static str = "tiledb_commits";
 
     fn schema() -> SchemaRef {
@@ -54,34 +54,39 @@ impl Describe for Commits {
         ])
     }
 
-    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        _request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         once(async move {
             let window = target.window()?;
-            let array = Inspection::open(&target.storage, window).await?;
+            let array = ArrayInspection::open(&target.storage, window).await?;
             let commits = array.commits().await?;
             rows(&commits, &window, !array.schema.is_dense())
         })
     }
 }
 
-fn rows(commits: &[Commit], window: &OpenWindow, sparse: bool) -> Result<Rows> {
+fn rows(commits: &[ArrayCommit], window: &OpenWindow, sparse: bool) -> Result<DescriptionRows> {
     let hiding: HashSet<&String> = commits
         .iter()
         .filter(|c| c.kind == CommitKind::Vacuum)
-        .filter(|c| window.sees_fragment(&c.name, sparse) != Visibility::Hidden)
+        .filter(|c| window.sees_fragment(&c.name, sparse) != WindowVisibility::Hidden)
         .filter_map(|c| c.file.as_ref())
         .collect();
-    let visible = |commit: &Commit| match commit.kind {
+    let visible = |commit: &ArrayCommit| match commit.kind {
         CommitKind::Write | CommitKind::Ok => {
             commit.is_committed()
-                && window.sees_fragment(&commit.name, sparse) != Visibility::Hidden
+                && window.sees_fragment(&commit.name, sparse) != WindowVisibility::Hidden
                 && !commit
                     .vacuumed_by
                     .as_ref()
                     .is_some_and(|path| hiding.contains(path))
         }
         CommitKind::Delete | CommitKind::Update => window.contains(&commit.name),
-        CommitKind::Vacuum => window.sees_fragment(&commit.name, sparse) != Visibility::Hidden,
+        CommitKind::Vacuum => {
+            window.sees_fragment(&commit.name, sparse) != WindowVisibility::Hidden
+        }
         CommitKind::Consolidated | CommitKind::Ignore => true,
     };
     let each = || commits.iter();
@@ -89,7 +94,7 @@ fn rows(commits: &[Commit], window: &OpenWindow, sparse: bool) -> Result<Rows> {
     let lists: Vec<Option<Vec<&String>>> = each()
         .map(|c| is_list(c.kind).then(|| c.lists.iter().collect()))
         .collect();
-    Ok(Rows {
+    Ok(DescriptionRows {
         len: commits.len(),
         columns: vec![
             columns::text(each().map(|c| c.kind.word())),
@@ -99,7 +104,7 @@ fn rows(commits: &[Commit], window: &OpenWindow, sparse: bool) -> Result<Rows> {
             columns::u32s(each().map(|c| c.name.version)),
             columns::opt_text(each().map(|c| c.file.as_ref())),
             columns::text_lists(&listed)?,
-            columns::bools(each().map(Commit::is_committed)),
+            columns::bools(each().map(ArrayCommit::is_committed)),
             columns::opt_text(each().map(|c| c.ignored_by.as_ref())),
             columns::opt_text(each().map(|c| c.vacuumed_by.as_ref())),
             columns::bools(each().map(visible)),

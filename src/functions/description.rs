@@ -24,18 +24,18 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
-use super::arguments::{Call, Surroundings, Target};
-pub(super) use super::columns::Rows;
+use super::arguments::{FunctionCall, FunctionTarget, NameResolver};
+pub(super) use super::columns::DescriptionRows;
 use tiledb_engine::Error;
 
 use super::run_once::once_in_run;
-use crate::dml::progress::{Maintenance, MaintenanceWatch};
+use crate::dml::progress::{MaintenanceWatch, RunningMaintenance};
 use crate::error::to_datafusion_error;
 use crate::expressions::evaluable::evaluable;
 
 /// The selection of a query on a description.
 #[derive(Debug, Clone)]
-pub(super) struct Request {
+pub(super) struct DescriptionRequest {
     projection: Vec<usize>,
     /// A condition on [`Describe::FILTERED`] columns only; rows that do not satisfy it must not be returned.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
@@ -44,16 +44,16 @@ pub(super) struct Request {
     /// The function's own options that are switched on.
     pub options: Vec<&'static str>,
     /// The function's own options that have a value.
-    pub values: Values,
+    pub values: OptionValues,
     /// Those who show how far the maintenance of arrays has come.
     pub watch: Option<Arc<MaintenanceWatch>>,
 }
 
 /// Options of a function with their values.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Values(pub(super) Vec<(&'static str, String)>);
+pub(super) struct OptionValues(pub(super) Vec<(&'static str, String)>);
 
-impl Values {
+impl OptionValues {
     /// The value of an option, if it is given.
     pub(super) fn get(&self, option: &str) -> Option<&str> {
         let found = self.0.iter().find(|(name, _)| *name == option);
@@ -61,9 +61,9 @@ impl Values {
     }
 }
 
-impl Request {
+impl DescriptionRequest {
     /// Shows how far a maintenance has come to those who watch.
-    pub(super) fn show(&self, maintenance: Maintenance) {
+    pub(super) fn show(&self, maintenance: RunningMaintenance) {
         if let Some(watch) = &self.watch {
             watch.begin(maintenance);
         }
@@ -76,7 +76,7 @@ impl Request {
 }
 
 /// A function that describes an array, or another object that it accepts.
-pub(super) trait Describe: Send + Sync + 'static {
+pub(super) trait DescribeArray: Send + Sync + 'static {
     /// Its name in SQL.
     const NAME: &'static str;
     /// The indexes of the columns on which it evaluates filters itself.
@@ -88,7 +88,7 @@ pub(super) trait Describe: Send + Sync + 'static {
     const VALUES: &'static [&'static str] = &[];
 
     /// Fails if the values of its options are none.
-    fn check(_values: &Values) -> tiledb_engine::Result<()> {
+    fn check(_values: &OptionValues) -> tiledb_engine::Result<()> {
         Ok(())
     }
 
@@ -100,15 +100,15 @@ pub(super) trait Describe: Send + Sync + 'static {
 
     /// Computes the rows.
     fn rows(
-        target: Target,
-        request: Arc<Request>,
-    ) -> BoxStream<'static, tiledb_engine::Result<Rows>>;
+        target: FunctionTarget,
+        request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, tiledb_engine::Result<DescriptionRows>>;
 }
 
 /// A description that is computed as a whole.
 pub(super) fn once(
-    rows: impl Future<Output = tiledb_engine::Result<Rows>> + Send + 'static,
-) -> BoxStream<'static, tiledb_engine::Result<Rows>> {
+    rows: impl Future<Output = tiledb_engine::Result<DescriptionRows>> + Send + 'static,
+) -> BoxStream<'static, tiledb_engine::Result<DescriptionRows>> {
     stream::once(rows).boxed()
 }
 
@@ -127,10 +127,11 @@ impl<D> fmt::Debug for DescriptionFunction<D> {
     }
 }
 
-impl<D: Describe> TableFunctionImpl for DescriptionFunction<D> {
+impl<D: DescribeArray> TableFunctionImpl for DescriptionFunction<D> {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         let own = [D::OPTIONS, D::VALUES].concat();
-        let call = Call::parse_with(D::NAME, &own, args.exprs()).map_err(to_datafusion_error)?;
+        let call =
+            FunctionCall::parse_with(D::NAME, &own, args.exprs()).map_err(to_datafusion_error)?;
         for option in D::OPTIONS {
             call.is_on(option).map_err(to_datafusion_error)?;
         }
@@ -143,17 +144,17 @@ impl<D: Describe> TableFunctionImpl for DescriptionFunction<D> {
     }
 }
 
-fn values<D: Describe>(call: &Call) -> Values {
+fn values<D: DescribeArray>(call: &FunctionCall) -> OptionValues {
     let given = D::VALUES.iter().filter_map(|option| {
         let value = call.value(option)?;
         Some((*option, value.to_owned()))
     });
-    Values(given.collect())
+    OptionValues(given.collect())
 }
 
 /// A call of a describing function, as a table.
 struct DescriptionTable<D> {
-    call: Call,
+    call: FunctionCall,
     schema: SchemaRef,
     describe: PhantomData<D>,
 }
@@ -165,7 +166,7 @@ impl<D> fmt::Debug for DescriptionTable<D> {
 }
 
 #[async_trait]
-impl<D: Describe> TableProvider for DescriptionTable<D> {
+impl<D: DescribeArray> TableProvider for DescriptionTable<D> {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -203,7 +204,7 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let target = Surroundings::of(state).resolve(&self.call).await;
+        let target = NameResolver::of(state).resolve(&self.call).await;
         let projection = match projection {
             Some(projection) => projection.clone(),
             None => (0..self.schema.fields().len()).collect(),
@@ -218,7 +219,7 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
         };
         let partition = DescriptionStream::<D> {
             target: target.map_err(to_datafusion_error)?,
-            request: Arc::new(Request {
+            request: Arc::new(DescriptionRequest {
                 projection,
                 filter,
                 batch_size: state.config().batch_size().max(1),
@@ -241,8 +242,8 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
 
 /// The only partition of a description.
 struct DescriptionStream<D> {
-    target: Target,
-    request: Arc<Request>,
+    target: FunctionTarget,
+    request: Arc<DescriptionRequest>,
     /// The schema of the selected columns.
     schema: SchemaRef,
     describe: PhantomData<D>,
@@ -254,13 +255,13 @@ impl<D> fmt::Debug for DescriptionStream<D> {
     }
 }
 
-impl<D: Describe> DescriptionStream<D> {
+impl<D: DescribeArray> DescriptionStream<D> {
     /// The rows of a call that changes something. There are only a few.
     fn changed(
         &self,
         context: Arc<TaskContext>,
-        mut rows: BoxStream<'static, tiledb_engine::Result<Rows>>,
-    ) -> BoxStream<'static, tiledb_engine::Result<Rows>> {
+        mut rows: BoxStream<'static, tiledb_engine::Result<DescriptionRows>>,
+    ) -> BoxStream<'static, tiledb_engine::Result<DescriptionRows>> {
         let (target, request) = (&self.target, &self.request);
         let (uri, options) = (target.storage.uri(), &target.options);
         let call = format!(
@@ -279,7 +280,7 @@ impl<D: Describe> DescriptionStream<D> {
     }
 }
 
-impl<D: Describe> PartitionStream for DescriptionStream<D> {
+impl<D: DescribeArray> PartitionStream for DescriptionStream<D> {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -310,7 +311,11 @@ impl<D: Describe> PartitionStream for DescriptionStream<D> {
 }
 
 /// The selected columns.
-fn project(rows: Rows, request: &Request, schema: &SchemaRef) -> Result<RecordBatch> {
+fn project(
+    rows: DescriptionRows,
+    request: &DescriptionRequest,
+    schema: &SchemaRef,
+) -> Result<RecordBatch> {
     let columns = request
         .projection
         .iter()

@@ -12,7 +12,7 @@ use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::logical_expr::Expr;
 use tiledb_engine::{Error, Result};
 
-use super::arguments::{Call, Surroundings, text};
+use super::arguments::{FunctionCall, NameResolver, text};
 use crate::diff::ArrayDiff;
 use crate::error::to_datafusion_error;
 use crate::options::TableOptions;
@@ -30,20 +30,20 @@ impl TableFunctionImpl for DiffFunction {
         &self,
         args: TableFunctionArgs<'_, '_>,
     ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
-        let surroundings = Surroundings::of(args.session());
+        let surroundings = NameResolver::of(args.session());
         let diff = open(args.exprs(), surroundings).map_err(to_datafusion_error)?;
         Ok(Arc::new(diff))
     }
 }
 
-fn open(arguments: &[Expr], surroundings: Surroundings) -> Result<ArrayDiff> {
+fn open(arguments: &[Expr], surroundings: NameResolver) -> Result<ArrayDiff> {
     let [target, earlier, later, options @ ..] = arguments else {
         let given = arguments.len();
         return Err(usage(&format!("{given} arguments are given")));
     };
     let times = (time(1, earlier)?, time(2, later)?);
     let rest = std::iter::once(target).chain(options).cloned();
-    let call = Call::parse(NAME, &rest.collect::<Vec<_>>())?;
+    let call = FunctionCall::parse(NAME, &rest.collect::<Vec<_>>())?;
     let given = [
         "timestamp",
         "timestamp_end",

@@ -15,20 +15,20 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
 use tiledb_engine::Result;
-use tiledb_engine::array::inspect::Inspection;
-use tiledb_engine::arrow::{Enumerations, column_names};
+use tiledb_engine::array::inspect::ArrayInspection;
+use tiledb_engine::arrow::{ArrayEnumerations, column_names};
 use tiledb_engine::format::enumeration::Enumeration;
 use tiledb_engine::format::schema::ArraySchema;
 
-use super::arguments::Target;
+use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, optional, required};
-use super::description::{Describe, Request, Rows, once};
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows, once};
 use super::value;
 
 /// The function.
-pub(super) struct EnumerationValues;
+pub(super) struct EnumerationsFunction;
 
-impl Describe for EnumerationValues {
+impl DescribeArray for EnumerationsFunction {
     const NAME: &'static str = "tiledb_enumerations";
 
     fn schema() -> SchemaRef {
@@ -43,9 +43,12 @@ impl Describe for EnumerationValues {
         ])
     }
 
-    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        _request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         once(async move {
-            let array = Inspection::open(&target.storage, target.window()?).await?;
+            let array = ArrayInspection::open(&target.storage, target.window()?).await?;
             let by_name = array.enumerations().await?;
             rows(&array.schema, &by_name)
         })
@@ -53,14 +56,14 @@ impl Describe for EnumerationValues {
 }
 
 /// A value of an enumeration, or an enumeration without values.
-struct Row<'a> {
+struct EnumerationRow<'a> {
     name: &'a str,
     /// The enumeration, or the reason why it cannot be read.
     read: Result<&'a Enumeration, String>,
     index: Option<usize>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> EnumerationRow<'a> {
     fn enumeration(&self) -> Option<&'a Enumeration> {
         self.read.as_ref().ok().copied()
     }
@@ -72,12 +75,12 @@ impl<'a> Row<'a> {
     }
 }
 
-fn rows(schema: &ArraySchema, by_name: &Enumerations) -> Result<Rows> {
+fn rows(schema: &ArraySchema, by_name: &ArrayEnumerations) -> Result<DescriptionRows> {
     let mut enumerations: Vec<_> = by_name.iter().collect();
     enumerations.sort_by_key(|(name, _)| name.as_str());
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<EnumerationRow<'_>> = Vec::new();
     for (name, read) in enumerations {
-        let row = |index| Row {
+        let row = |index| EnumerationRow {
             name,
             read: read.as_deref().map_err(|why| why.to_string()),
             index,
@@ -90,22 +93,22 @@ fn rows(schema: &ArraySchema, by_name: &Enumerations) -> Result<Rows> {
     let names = column_names(schema)?;
     let names = names.iter().skip(schema.dimensions.len());
     let attributes: Vec<_> = schema.attributes.iter().zip(names).collect();
-    let users = |row: &Row<'_>| {
+    let users = |row: &EnumerationRow<'_>| {
         let uses = attributes
             .iter()
             .filter(|(a, _)| a.enumeration.as_deref() == Some(row.name));
         uses.map(|(_, name)| name.as_str()).collect::<Vec<_>>()
     };
     let users: Vec<Vec<&str>> = rows.iter().map(users).collect();
-    let of = || rows.iter().map(Row::enumeration);
-    Ok(Rows {
+    let of = || rows.iter().map(EnumerationRow::enumeration);
+    Ok(DescriptionRows {
         len: rows.len(),
         columns: vec![
             columns::text(rows.iter().map(|row| row.name)),
             columns::opt_bools(of().map(|e| e.map(|e| e.ordered))),
             columns::opt_text(of().map(|e| e.map(|e| e.datatype.name()))),
             columns::u64s(rows.iter().map(|row| row.index.map(|i| i as u64))),
-            columns::opt_text(rows.iter().map(Row::value)),
+            columns::opt_text(rows.iter().map(EnumerationRow::value)),
             columns::text_lists(&users)?,
             columns::opt_text(rows.iter().map(|row| row.read.as_ref().err())),
         ],

@@ -25,22 +25,22 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use tiledb_engine::Result;
 use tiledb_engine::array::fragment::Fragment;
-use tiledb_engine::array::inspect::{InspectedFragment, Inspection};
+use tiledb_engine::array::inspect::{ArrayInspection, InspectedFragment};
 use tiledb_engine::storage::Storage;
 
-use super::arguments::Target;
+use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, TIME, optional, required};
-use super::description::{Describe, Request, Rows, once};
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows, once};
 
 /// The function.
-pub(super) struct Fragments;
+pub(super) struct FragmentsFunction;
 
 /// The columns that need a request for each fragment.
 const METADATA_BYTES: [usize; 2] = [11, 12];
 /// Such requests at the same time.
 const HEAD_CONCURRENCY: usize = 16;
 
-impl Describe for Fragments {
+impl DescribeArray for FragmentsFunction {
     const NAME: &'static str = "tiledb_fragments";
 
     fn schema() -> SchemaRef {
@@ -67,9 +67,12 @@ impl Describe for Fragments {
         ])
     }
 
-    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         once(async move {
-            let array = Inspection::open(&target.storage, target.window()?).await?;
+            let array = ArrayInspection::open(&target.storage, target.window()?).await?;
             let fragments = array.fragments().await?;
             let metadata = if request.wants(&METADATA_BYTES) {
                 metadata_bytes(array.storage(), &fragments).await?
@@ -97,7 +100,7 @@ async fn metadata_bytes(
         .await
 }
 
-fn rows(fragments: &[InspectedFragment], metadata: &[Option<u64>]) -> Result<Rows> {
+fn rows(fragments: &[InspectedFragment], metadata: &[Option<u64>]) -> Result<DescriptionRows> {
     let each = || fragments.iter().map(|f| f.fragment.as_ref());
     let footers = || each().map(|f| f.footer.as_ref());
     let standing_for_others: HashSet<&str> = fragments
@@ -127,7 +130,7 @@ fn rows(fragments: &[InspectedFragment], metadata: &[Option<u64>]) -> Result<Row
         .map(Fragment::tile_count)
         .collect::<Result<Vec<_>>>()?;
     let some = |values: &[u64]| columns::u64s(values.iter().map(|v| Some(*v)));
-    Ok(Rows {
+    Ok(DescriptionRows {
         len: fragments.len(),
         columns: vec![
             columns::text(each().map(|f| &f.name.name)),

@@ -11,10 +11,10 @@ use tiledb_engine::maintain::report::ReportRow;
 use tiledb_engine::maintain::vacuum::{VacuumMode, VacuumOptions, vacuum};
 use tiledb_engine::{Error, Result};
 
-use super::arguments::Target;
+use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, optional, required};
-use super::description::{Describe, Request, Rows, Values, once};
-use crate::dml::progress::Maintenance;
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows, OptionValues, once};
+use crate::dml::progress::RunningMaintenance;
 use crate::stores::budget::PoolBudget;
 
 /// The columns of a report.
@@ -33,9 +33,9 @@ fn schema() -> SchemaRef {
 }
 
 /// The rows of a report.
-fn rows(report: &[ReportRow]) -> Rows {
+fn rows(report: &[ReportRow]) -> DescriptionRows {
     let each = || report.iter();
-    Rows {
+    DescriptionRows {
         len: report.len(),
         columns: vec![
             columns::text(each().map(|row| row.mode)),
@@ -134,14 +134,14 @@ fn expected(option: &str, value: &str, what: &str) -> Error {
 ///
 /// The change happens once each time the query runs, and never when the query is planned or explained. With `dry_run` the call
 /// changes nothing. The options are those of [`ConsolidateOptions`].
-pub(super) struct Consolidation;
+pub(super) struct ConsolidateFunction;
 
 const DRY_RUN: &str = "dry_run";
 const VERIFY: &str = "verify";
 const PURGE_DELETED: &str = "purge_deleted";
 const FILL_GAPS: &str = "fill_gaps";
 
-impl Describe for Consolidation {
+impl DescribeArray for ConsolidateFunction {
     const NAME: &'static str = "tiledb_consolidate";
     const CHANGES: bool = true;
     const OPTIONS: &'static [&'static str] = &[DRY_RUN, VERIFY, PURGE_DELETED, FILL_GAPS];
@@ -156,7 +156,7 @@ impl Describe for Consolidation {
         "steps",
     ];
 
-    fn check(values: &Values) -> Result<()> {
+    fn check(values: &OptionValues) -> Result<()> {
         consolidation_options(values).map(|_| ())
     }
 
@@ -164,7 +164,10 @@ impl Describe for Consolidation {
         schema()
     }
 
-    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         once(async move {
             let is_on = |option: &str| request.options.contains(&option);
             let mut options = consolidation_options(&request.values)?;
@@ -180,14 +183,16 @@ impl Describe for Consolidation {
                 target.storage.engine(),
             );
             options.budget = Arc::new(budget);
-            request.show(Maintenance::Consolidation(Arc::clone(&options.progress)));
+            request.show(RunningMaintenance::Consolidation(Arc::clone(
+                &options.progress,
+            )));
             let report = consolidate(target.storage, options).await?;
             Ok(rows(&report))
         })
     }
 }
 
-fn consolidation_options(values: &Values) -> Result<ConsolidateOptions> {
+fn consolidation_options(values: &OptionValues) -> Result<ConsolidateOptions> {
     let mode = values
         .get("mode")
         .map_or(Ok(ConsolidateMode::Fragments), ConsolidateMode::of_name)?;
@@ -229,15 +234,15 @@ fn consolidation_options(values: &Values) -> Result<ConsolidateOptions> {
 /// With `dry_run` the rows are the same, and nothing is removed. `min_age` leaves alone anything that fell out of use more
 /// recently, so that queries that began before can still read it: by default, fragments that were replaced less than 10 minutes
 /// ago and leftovers of less than 7 days stay.
-pub(super) struct Vacuum;
+pub(super) struct VacuumFunction;
 
-impl Describe for Vacuum {
+impl DescribeArray for VacuumFunction {
     const NAME: &'static str = "tiledb_vacuum";
     const CHANGES: bool = true;
     const OPTIONS: &'static [&'static str] = &[DRY_RUN];
     const VALUES: &'static [&'static str] = &["mode", "min_age"];
 
-    fn check(values: &Values) -> Result<()> {
+    fn check(values: &OptionValues) -> Result<()> {
         vacuum_options(values).map(|_| ())
     }
 
@@ -245,18 +250,21 @@ impl Describe for Vacuum {
         schema()
     }
 
-    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         once(async move {
             let mut options = vacuum_options(&request.values)?;
             options.dry_run = request.options.contains(&DRY_RUN);
-            request.show(Maintenance::Vacuum(Arc::clone(&options.progress)));
+            request.show(RunningMaintenance::Vacuum(Arc::clone(&options.progress)));
             let report = vacuum(target.storage, options).await?;
             Ok(rows(&report))
         })
     }
 }
 
-fn vacuum_options(values: &Values) -> Result<VacuumOptions> {
+fn vacuum_options(values: &OptionValues) -> Result<VacuumOptions> {
     let mode = values.get("mode");
     let mode = mode.map_or(Ok(VacuumMode::Fragments), VacuumMode::of_name)?;
     let mut options = VacuumOptions::new(mode);

@@ -18,15 +18,15 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tiledb_engine::array::folder::kind_at;
-use tiledb_engine::array::group::{Group, Member};
+use tiledb_engine::array::group::{Group, GroupMember};
 use tiledb_engine::array::window::{OpenWindow, TimestampMs};
 use tiledb_engine::format::group::ObjectKind;
 use tiledb_engine::{Error, ErrorKind, Result};
 
-use super::arguments::Target;
+use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, optional, required};
-use super::description::{Describe, Request, Rows, once};
-use crate::catalog::explore::{Explored, Stores, join, storage_of};
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows, once};
+use crate::catalog::explore::{ExploredGroup, MemberStores, join, storage_of};
 
 /// Arrays looked up at the same time.
 const CONCURRENCY: usize = 16;
@@ -34,9 +34,9 @@ const CONCURRENCY: usize = 16;
 const FOUND: &[usize] = &[4, 5];
 
 /// The function.
-pub(super) struct Members;
+pub(super) struct MembersFunction;
 
-impl Describe for Members {
+impl DescribeArray for MembersFunction {
     const NAME: &'static str = "tiledb_members";
 
     fn schema() -> SchemaRef {
@@ -50,7 +50,10 @@ impl Describe for Members {
         ])
     }
 
-    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         once(async move { rows(&target, request.wants(FOUND)).await })
     }
 }
@@ -58,22 +61,22 @@ impl Describe for Members {
 /// A member, its path, and its problem.
 struct FoundMember {
     path: String,
-    member: Member,
+    member: GroupMember,
     problem: Option<Error>,
 }
 
-async fn rows(target: &Target, look: bool) -> Result<Rows> {
+async fn rows(target: &FunctionTarget, look: bool) -> Result<DescriptionRows> {
     let end = target.options.timestamp_end.map(TimestampMs);
     let window = OpenWindow::new(TimestampMs(0), end)?;
-    let stores = &Stores::of_runtime(
+    let stores = &MemberStores::of_runtime(
         target.runtime.clone(),
         Some(target.external_members.clone()),
     );
     let root = Group::open(&target.storage, window).await?;
-    let Explored {
+    let ExploredGroup {
         groups,
         mut problems,
-    } = Explored::of(root, stores, window).await;
+    } = ExploredGroup::of(root, stores, window).await;
     let mut members = Vec::new();
     for (above, group) in &groups {
         let of_group = group.members.iter();
@@ -101,7 +104,7 @@ async fn rows(target: &Target, look: bool) -> Result<Rows> {
         })
         .collect();
     found.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Rows {
+    Ok(DescriptionRows {
         len: found.len(),
         columns: vec![
             columns::text(found.iter().map(|f| &f.path)),
@@ -140,7 +143,7 @@ fn is_found(problem: Option<&Error>, looked: bool) -> Option<bool> {
 }
 
 /// Looks up an array without opening it.
-async fn find_array(stores: &Stores, group: &Group, member: &Member) -> Result<()> {
+async fn find_array(stores: &MemberStores, group: &Group, member: &GroupMember) -> Result<()> {
     let storage = storage_of(stores, group, member).await?;
     match kind_at(&storage).await {
         Ok(ObjectKind::Array) => Ok(()),

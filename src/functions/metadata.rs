@@ -26,15 +26,15 @@ use tiledb_engine::array::metadata::{self, METADATA_FOLDER, MetadataItem};
 use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::metadata::MetadataValue;
 
-use super::arguments::Target;
+use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, TIME, optional, required};
-use super::description::{Describe, Request, Rows, once};
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows, once};
 use super::value;
 
 /// The function.
-pub(super) struct Metadata;
+pub(super) struct MetadataFunction;
 
-impl Describe for Metadata {
+impl DescribeArray for MetadataFunction {
     const NAME: &'static str = "tiledb_metadata";
 
     fn schema() -> SchemaRef {
@@ -54,18 +54,21 @@ impl Describe for Metadata {
         ])
     }
 
-    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        _request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         once(async move { rows(&metadata::load(&target.storage, &target.window()?).await?) })
     }
 }
 
-fn rows(items: &[MetadataItem]) -> Result<Rows> {
+fn rows(items: &[MetadataItem]) -> Result<DescriptionRows> {
     let values = || items.iter().map(|item| &item.value);
     let elements: Vec<_> = values().map(elements).collect();
     let integers: Vec<_> = values().map(integer).collect();
     let signed = integers.iter().map(|i| i64::try_from((*i)?).ok());
     let unsigned = integers.iter().map(|i| u64::try_from((*i)?).ok());
-    Ok(Rows {
+    Ok(DescriptionRows {
         len: items.len(),
         columns: vec![
             columns::text(items.iter().map(|item| value::utf8(&item.key))),

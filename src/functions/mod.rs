@@ -43,22 +43,22 @@ use std::sync::Arc;
 
 use datafusion::catalog::{TableFunction, TableFunctionImpl};
 
-use self::description::{Describe, DescriptionFunction};
+use self::description::{DescribeArray, DescriptionFunction};
 
 /// All functions with their names.
 pub(crate) fn all() -> [TableFunction; 13] {
     [
         describing::<array::ArrayFacts>(),
-        describing::<schema::Fields>(),
-        describing::<enumerations::EnumerationValues>(),
-        describing::<check::Findings>(),
-        describing::<commits::Commits>(),
-        describing::<maintenance::Consolidation>(),
-        describing::<fragments::Fragments>(),
-        describing::<members::Members>(),
-        describing::<metadata::Metadata>(),
-        describing::<tiles::Tiles>(),
-        describing::<maintenance::Vacuum>(),
+        describing::<schema::SchemaFunction>(),
+        describing::<enumerations::EnumerationsFunction>(),
+        describing::<check::CheckFunction>(),
+        describing::<commits::CommitsFunction>(),
+        describing::<maintenance::ConsolidateFunction>(),
+        describing::<fragments::FragmentsFunction>(),
+        describing::<members::MembersFunction>(),
+        describing::<metadata::MetadataFunction>(),
+        describing::<tiles::TilesFunction>(),
+        describing::<maintenance::VacuumFunction>(),
         TableFunction::new(diff::NAME.to_owned(), Arc::new(diff::DiffFunction)),
         TableFunction::new(scan::NAME.to_owned(), Arc::new(scan::ScanFunction)),
     ]
@@ -69,7 +69,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     all().iter().any(|f| f.name() == name)
 }
 
-fn describing<D: Describe>() -> TableFunction {
+fn describing<D: DescribeArray>() -> TableFunction {
     let function: Arc<dyn TableFunctionImpl> = Arc::new(DescriptionFunction::<D>::default());
     TableFunction::new(D::NAME.to_owned(), function)
 }

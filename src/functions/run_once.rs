@@ -12,10 +12,10 @@ use datafusion::execution::TaskContext;
 use tiledb_engine::{Error, Result};
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::columns::Rows;
+use super::columns::DescriptionRows;
 
 /// The reports of a run's calls; `None` while a call runs, and forever if it was cancelled.
-type RunReports = Arc<AsyncMutex<HashMap<String, Option<Result<Rows>>>>>;
+type RunReports = Arc<AsyncMutex<HashMap<String, Option<Result<DescriptionRows>>>>>;
 
 /// The runs that have calls and haven't ended. A task can't carry them, because it is made before its calls are known; each entry
 /// belongs to one task and ends with it.
@@ -39,8 +39,8 @@ fn outcomes(run: &Arc<TaskContext>) -> RunReports {
 pub(crate) async fn once_in_run(
     run: &Arc<TaskContext>,
     call: String,
-    doing: impl Future<Output = Result<Rows>> + Send + 'static,
-) -> Result<Rows> {
+    doing: impl Future<Output = Result<DescriptionRows>> + Send + 'static,
+) -> Result<DescriptionRows> {
     let outcomes = outcomes(run);
     // A wait for the report of another call must not block that call.
     let task = SpawnedTask::spawn(async move {
@@ -64,6 +64,6 @@ pub(crate) async fn once_in_run(
     task.join_unwind().await.map_err(failed)?
 }
 
-fn again(done: &Result<Rows>) -> Result<Rows> {
+fn again(done: &Result<DescriptionRows>) -> Result<DescriptionRows> {
     done.as_ref().cloned().map_err(Error::again)
 }

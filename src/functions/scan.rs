@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use tiledb_engine::Result;
 
-use super::arguments::{Call, Surroundings};
+use super::arguments::{FunctionCall, NameResolver};
 use crate::error::to_datafusion_error;
 use crate::table::open::wait_for;
 use crate::table::provider::TileDbTable;
@@ -25,14 +25,14 @@ impl TableFunctionImpl for ScanFunction {
         &self,
         args: TableFunctionArgs<'_, '_>,
     ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
-        let table = Call::parse(NAME, args.exprs())
-            .and_then(|call| open(call, Surroundings::of(args.session())));
+        let table = FunctionCall::parse(NAME, args.exprs())
+            .and_then(|call| open(call, NameResolver::of(args.session())));
         Ok(Arc::new(table.map_err(to_datafusion_error)?))
     }
 }
 
 /// Opens the table outside the caller's runtime.
-fn open(call: Call, surroundings: Surroundings) -> Result<TileDbTable> {
+fn open(call: FunctionCall, surroundings: NameResolver) -> Result<TileDbTable> {
     wait_for(NAME, async move || {
         let target = surroundings.resolve(&call).await?;
         TileDbTable::open_columns(target.storage, target.options).await

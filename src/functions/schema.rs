@@ -26,22 +26,24 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
 use tiledb_engine::Result;
-use tiledb_engine::array::inspect::Inspection;
-use tiledb_engine::arrow::{ColumnType, Enumerations, TypeOptions, attribute_type, column_names};
+use tiledb_engine::array::inspect::ArrayInspection;
+use tiledb_engine::arrow::{
+    ArrayEnumerations, ColumnType, TypeOptions, attribute_type, column_names,
+};
 use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::schema::{
     ArraySchema, Attribute, CellValNum, DataOrder, Dimension, DimensionLabel,
 };
 
-use super::arguments::Target;
+use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, optional, required};
-use super::description::{Describe, Request, Rows, once};
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows, once};
 use super::value;
 
 /// The function.
-pub(super) struct Fields;
+pub(super) struct SchemaFunction;
 
-impl Describe for Fields {
+impl DescribeArray for SchemaFunction {
     const NAME: &'static str = "tiledb_schema";
 
     fn schema() -> SchemaRef {
@@ -70,9 +72,12 @@ impl Describe for Fields {
         ])
     }
 
-    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        _request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         once(async move {
-            let array = Inspection::open(&target.storage, target.window()?).await?;
+            let array = ArrayInspection::open(&target.storage, target.window()?).await?;
             let enumerations = array.enumerations().await?;
             let types = target.options.types();
             rows(&fields(&array.schema, &enumerations, &types)?)
@@ -96,11 +101,11 @@ struct SchemaField {
     enumeration: Option<String>,
     ordered: Option<bool>,
     order: DataOrder,
-    label: Option<Label>,
+    label: Option<LabelRow>,
     problem: Option<String>,
 }
 
-struct Label {
+struct LabelRow {
     dimension: Option<String>,
     uri: String,
     attribute: String,
@@ -108,7 +113,7 @@ struct Label {
 
 fn fields(
     schema: &ArraySchema,
-    enumerations: &Enumerations,
+    enumerations: &ArrayEnumerations,
     types: &TypeOptions,
 ) -> Result<Vec<SchemaField>> {
     let names = column_names(schema)?;
@@ -166,7 +171,7 @@ fn of_dimension(
 fn of_attribute(
     attribute: &Attribute,
     name: &str,
-    enumerations: &Enumerations,
+    enumerations: &ArrayEnumerations,
     types: &TypeOptions,
 ) -> SchemaField {
     let enumeration = attribute
@@ -221,7 +226,7 @@ fn of_label(label: &DimensionLabel, dimensions: &[String]) -> SchemaField {
         enumeration: None,
         ordered: None,
         order: label.order,
-        label: Some(Label {
+        label: Some(LabelRow {
             dimension: dimension.and_then(|i| dimensions.get(i)).cloned(),
             uri: label.uri.clone(),
             attribute: label.attribute.clone(),
@@ -230,7 +235,7 @@ fn of_label(label: &DimensionLabel, dimensions: &[String]) -> SchemaField {
     }
 }
 
-fn rows(fields: &[SchemaField]) -> Result<Rows> {
+fn rows(fields: &[SchemaField]) -> Result<DescriptionRows> {
     let all = || fields.iter();
     let text = |of: fn(&SchemaField) -> Option<&String>| columns::opt_text(all().map(of));
     let cell_val_num = |field: &SchemaField| match field.cell_val_num {
@@ -242,7 +247,7 @@ fn rows(fields: &[SchemaField]) -> Result<Rows> {
         DataOrder::Increasing => Some("increasing"),
         DataOrder::Decreasing => Some("decreasing"),
     };
-    Ok(Rows {
+    Ok(DescriptionRows {
         len: fields.len(),
         columns: vec![
             columns::u32s((1..).take(fields.len()).map(Some)),

@@ -26,9 +26,9 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use tiledb_engine::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
+use tiledb_engine::array::fragment::statistics::{FieldStatistics, StatisticsWanted, TileSum};
 use tiledb_engine::array::fragment::{DenseTiles, FieldTiles, Fragment, FragmentField, TileIdx};
-use tiledb_engine::array::inspect::Inspection;
+use tiledb_engine::array::inspect::ArrayInspection;
 use tiledb_engine::arrow::column_names;
 use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::fragment::rtree::Mbrs;
@@ -36,13 +36,13 @@ use tiledb_engine::geometry::key;
 use tiledb_engine::storage::Storage;
 use tiledb_engine::{Error, Result, ResultExt};
 
-use super::arguments::Target;
-use super::columns::{self, Side, TEXT, optional, required};
-use super::description::{Describe, Request, Rows};
+use super::arguments::FunctionTarget;
+use super::columns::{self, TEXT, TextRange, optional, required};
+use super::description::{DescribeArray, DescriptionRequest, DescriptionRows};
 use super::value;
 
 /// The function.
-pub(super) struct Tiles;
+pub(super) struct TilesFunction;
 
 const FRAGMENT: usize = 0;
 const FIELD: usize = 2;
@@ -53,7 +53,7 @@ const MIN_MAX: [usize; 2] = [9, 10];
 const SUM: usize = 11;
 const NULL_COUNT: usize = 12;
 
-impl Describe for Tiles {
+impl DescribeArray for TilesFunction {
     const NAME: &'static str = "tiledb_tiles";
     const FILTERED: &'static [usize] = &[FRAGMENT, FIELD, ROLE];
 
@@ -75,9 +75,12 @@ impl Describe for Tiles {
         ])
     }
 
-    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(
+        target: FunctionTarget,
+        request: Arc<DescriptionRequest>,
+    ) -> BoxStream<'static, Result<DescriptionRows>> {
         let fragments = async move {
-            let array = Inspection::open(&target.storage, target.window()?).await?;
+            let array = ArrayInspection::open(&target.storage, target.window()?).await?;
             let fragments = VecDeque::from(array.visible_fragments().await?);
             Ok::<_, Error>((fragments, array.storage().clone()))
         };
@@ -92,8 +95,8 @@ impl Describe for Tiles {
 fn of_fragments(
     fragments: VecDeque<Arc<Fragment>>,
     storage: Storage,
-    request: Arc<Request>,
-) -> impl futures::Stream<Item = Result<Rows>> + Send {
+    request: Arc<DescriptionRequest>,
+) -> impl futures::Stream<Item = Result<DescriptionRows>> + Send {
     stream::unfold((fragments, storage, request), |mut state| async move {
         let fragment = state.0.pop_front()?;
         let name = fragment.name.name.clone();
@@ -119,7 +122,7 @@ struct TileField {
 /// The loaded metadata of a fragment, and the next tile to describe.
 struct TileRows {
     fragment: Arc<Fragment>,
-    request: Arc<Request>,
+    request: Arc<DescriptionRequest>,
     fields: Vec<TileField>,
     dense: Option<DenseTiles>,
     mbrs: Option<Arc<Mbrs>>,
@@ -134,7 +137,7 @@ impl TileRows {
     async fn load(
         fragment: Arc<Fragment>,
         storage: &Storage,
-        request: Arc<Request>,
+        request: Arc<DescriptionRequest>,
     ) -> Result<Self> {
         let fields = wanted_fields(&fragment, &request)?;
         let ids: Vec<FragmentField> = fields.iter().map(|f| f.field).collect();
@@ -178,7 +181,7 @@ impl TileRows {
     }
 
     /// The rows of some tiles.
-    fn rows(&self, tiles: std::ops::Range<u64>) -> Result<Rows> {
+    fn rows(&self, tiles: std::ops::Range<u64>) -> Result<DescriptionRows> {
         let fields = self.fields.len();
         let rows: Vec<(TileIdx, usize)> = tiles
             .flat_map(|tile| (0..fields).map(move |field| (TileIdx(tile), field)))
@@ -197,7 +200,7 @@ impl TileRows {
             Some(value::cell(self.fields.get(field)?.datatype, value?))
         };
         let statistics = |field: usize| self.statistics.get(field);
-        Ok(Rows {
+        Ok(DescriptionRows {
             len: rows.len(),
             columns: vec![
                 columns::text(each().map(|_| &self.fragment.name.name)),
@@ -225,7 +228,7 @@ impl TileRows {
         u64::try_from(cells).ok()
     }
 
-    fn mbr(&self, tile: TileIdx) -> Option<Vec<Side>> {
+    fn mbr(&self, tile: TileIdx) -> Option<Vec<TextRange>> {
         let dimensions = self.fragment.schema.dimensions.iter();
         if let Some(mbrs) = &self.mbrs {
             let sides = dimensions.enumerate().map(|(i, dimension)| {
@@ -262,7 +265,7 @@ impl TileRows {
 }
 
 impl Iterator for TileRows {
-    type Item = Result<Rows>;
+    type Item = Result<DescriptionRows>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.next >= self.tiles {
@@ -279,16 +282,16 @@ impl Iterator for TileRows {
     }
 }
 
-fn sum(sum: Sum) -> String {
+fn sum(sum: TileSum) -> String {
     match sum {
-        Sum::Int(sum) => sum.to_string(),
-        Sum::UInt(sum) => sum.to_string(),
-        Sum::Float(sum) => format!("{sum:?}"),
+        TileSum::Int(sum) => sum.to_string(),
+        TileSum::UInt(sum) => sum.to_string(),
+        TileSum::Float(sum) => format!("{sum:?}"),
     }
 }
 
 /// The fields of a fragment that have tiles and satisfy the request's condition.
-fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<TileField>> {
+fn wanted_fields(fragment: &Fragment, request: &DescriptionRequest) -> Result<Vec<TileField>> {
     let schema = &fragment.schema;
     let mut names = column_names(schema)?.into_iter();
     let dimension_names: Vec<_> = names.by_ref().take(schema.dimensions.len()).collect();
@@ -321,12 +324,12 @@ fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<TileField
 fn selected(
     fragment: &str,
     fields: &[TileField],
-    request: &Request,
+    request: &DescriptionRequest,
 ) -> datafusion::error::Result<Vec<bool>> {
     let Some(filter) = &request.filter else {
         return Ok(Vec::new());
     };
-    let schema = Arc::new(Tiles::schema().project(Tiles::FILTERED)?);
+    let schema = Arc::new(TilesFunction::schema().project(TilesFunction::FILTERED)?);
     let batch = RecordBatch::try_new(
         Arc::clone(&schema),
         vec![

@@ -7,7 +7,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{self as arrow, DataType, TimeUnit};
 use tiledb_engine::format::datatype::Datatype;
-use tiledb_engine::geometry::key::Native;
+use tiledb_engine::geometry::key::NativeKey;
 use tiledb_engine::{Error, Result};
 
 /// The key of every value in a column that shows a dimension of type `datatype`.
@@ -110,7 +110,9 @@ fn months(days: i64) -> i64 {
 mod tests {
     use std::sync::Arc;
 
-    use tiledb_engine::arrow::{CellData, Cells, ColumnType, TileBuffer, TimeAs, TypeOptions};
+    use tiledb_engine::arrow::{
+        CellData, ColumnType, TileBuffer, TimeAs, TypeOptions, UnfilteredCells,
+    };
     use tiledb_engine::format::filter_list::FilterList;
     use tiledb_engine::format::schema::{CellValNum, Dimension};
     use tiledb_engine::geometry::key;
@@ -154,7 +156,7 @@ mod tests {
                     ..TypeOptions::default()
                 };
                 let ty = ColumnType::of_dimension(&dimension, &options).unwrap();
-                let cells = Cells {
+                let cells = UnfilteredCells {
                     len: stored.len(),
                     data: CellData::Fixed(data),
                     nulls: None,

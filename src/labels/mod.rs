@@ -25,14 +25,14 @@ use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::array::table::ArrayTable;
 use tiledb_engine::arrow::{ColumnType, label_field};
 use tiledb_engine::format::schema::DimensionLabel;
-use tiledb_engine::geometry::domain::Bounds;
+use tiledb_engine::geometry::domain::DimensionExtent;
 use tiledb_engine::geometry::subarray::{DimRanges, Subarray};
 use tiledb_engine::memory::budget::MemoryBudget;
 use tiledb_engine::scan::EmptyCells;
-use tiledb_engine::storage::{ExternalMembers, Followed, Link, Storage};
+use tiledb_engine::storage::{ExternalMembers, FollowedLink, MemberLink, Storage};
 use tiledb_engine::{Error, Result};
 
-use self::reader::{LabelReader, Source};
+use self::reader::{LabelReader, LabelSource};
 use self::scan::LabelScan;
 use crate::stores::location::{local, locate};
 
@@ -46,7 +46,7 @@ pub(crate) struct LabelSurroundings<'a> {
 
 /// The label columns of a table.
 #[derive(Debug, Clone)]
-pub(crate) struct Labels {
+pub(crate) struct LabelColumns {
     /// The columns of the array, then the labels.
     schema: SchemaRef,
     /// The column of the first label.
@@ -65,7 +65,7 @@ struct LabelColumn {
 
 /// The labels that an expression reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mentions {
+pub(crate) enum MentionedLabels {
     /// No label.
     None,
     /// One label, by its index, and no other column.
@@ -77,11 +77,11 @@ pub(crate) enum Mentions {
 /// The opened labels that a query uses.
 #[derive(Debug)]
 pub(crate) struct OpenLabels<'a> {
-    labels: &'a Labels,
+    labels: &'a LabelColumns,
     scans: Vec<Option<Arc<LabelScan>>>,
 }
 
-impl Labels {
+impl LabelColumns {
     /// The labels of an array, without reading any of them.
     pub(crate) fn of_table(table: &ArrayTable, empty_cells: EmptyCells) -> Result<Self> {
         let schema = &table.snapshot.schema;
@@ -119,14 +119,14 @@ impl Labels {
     }
 
     /// The labels that an expression over the table's columns reads.
-    pub(crate) fn mentioned(&self, expr: &Expr) -> Mentions {
+    pub(crate) fn mentioned(&self, expr: &Expr) -> MentionedLabels {
         let columns = expr.column_refs();
         let number = |c: &Column| self.columns.iter().position(|l| l.field.name() == &c.name);
         let numbers: Vec<_> = columns.into_iter().map(number).collect();
         match numbers.as_slice() {
-            [Some(label)] => Mentions::Only(*label),
-            some if some.iter().any(Option::is_some) => Mentions::Among,
-            _ => Mentions::None,
+            [Some(label)] => MentionedLabels::Only(*label),
+            some if some.iter().any(Option::is_some) => MentionedLabels::Among,
+            _ => MentionedLabels::None,
         }
     }
 
@@ -242,7 +242,7 @@ fn storage_of(
     surroundings: &LabelSurroundings<'_>,
 ) -> Result<Storage> {
     let own = array.location();
-    let link = Link {
+    let link = MemberLink {
         root: array.root(),
         from: own,
         external: surroundings.external,
@@ -253,8 +253,8 @@ fn storage_of(
         _ if label.relative => link.near(own.resolve(&label.uri))?,
         Some(rest) => link.near(own.resolve(rest))?,
         None => match link.named(&label.uri, |path| local(path, surroundings.runtime))? {
-            Followed::At(location) => location,
-            Followed::Elsewhere => locate(&label.uri, surroundings.runtime)?,
+            FollowedLink::At(location) => location,
+            FollowedLink::Elsewhere => locate(&label.uri, surroundings.runtime)?,
         },
     };
     let key = array.encryption_key().cloned();
@@ -326,7 +326,7 @@ impl OpenLabels<'_> {
         let mut positions = 0..;
         for column in projection {
             let Some(number) = self.labels.number(*column) else {
-                columns.push(Source::Scan(positions.next().unwrap_or_default()));
+                columns.push(LabelSource::Scan(positions.next().unwrap_or_default()));
                 continue;
             };
             let (column, scan) = self.get(number)?;
@@ -339,7 +339,7 @@ impl OpenLabels<'_> {
             let dimension =
                 dimension.ok_or_else(|| Error::internal("a label without a dimension"))?;
             let wanted = subarray.dim(column.dimension).clone();
-            columns.push(Source::Label {
+            columns.push(LabelSource::Label {
                 reader: Arc::new(LabelReader::new(Arc::clone(scan), wanted)),
                 index,
                 datatype: dimension.datatype,
@@ -360,7 +360,7 @@ impl OpenLabels<'_> {
 
 /// The range of a dimension that contains all rows of the array.
 fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
-    let mut all: Option<Bounds> = None;
+    let mut all: Option<DimensionExtent> = None;
     for fragment in snapshot.fragments.iter() {
         let range = fragment.footer.non_empty_domain.as_ref();
         let Some(range) = range.and_then(|ranges| ranges.get(dimension)) else {
@@ -372,7 +372,7 @@ fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
             .get(dimension)
             .ok_or_else(|| Error::internal("a label without a dimension"))?;
         // An invalid range rules nothing out.
-        let Ok(bounds) = Bounds::from_range(stored.datatype, range) else {
+        let Ok(bounds) = DimensionExtent::from_range(stored.datatype, range) else {
             return Ok(DimRanges::all());
         };
         match &mut all {
@@ -381,8 +381,8 @@ fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
         }
     }
     Ok(match all {
-        Some(Bounds::Keys { lo, hi }) => DimRanges::key_range(lo, hi),
-        Some(Bounds::Bytes { .. }) => DimRanges::all(),
+        Some(DimensionExtent::Keys { lo, hi }) => DimRanges::key_range(lo, hi),
+        Some(DimensionExtent::Bytes { .. }) => DimRanges::all(),
         None => DimRanges::none(),
     })
 }

@@ -34,11 +34,11 @@ pub(super) struct LabelReader {
     label: Arc<LabelScan>,
     /// The indexes that rows can have; no other label is read.
     wanted: DimRanges,
-    chunks: Mutex<Chunks>,
+    chunks: Mutex<KeptLabelChunks>,
 }
 
 /// The kept chunks with their numbers, least recently used first.
-type Chunks = VecDeque<(u64, Arc<LabelChunk>)>;
+type KeptLabelChunks = VecDeque<(u64, Arc<LabelChunk>)>;
 
 /// The labels of neighbouring indexes.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl LabelReader {
         Some(chunk)
     }
 
-    fn locked(&self) -> MutexGuard<'_, Chunks> {
+    fn locked(&self) -> MutexGuard<'_, KeptLabelChunks> {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -245,7 +245,7 @@ fn failed(error: ArrowError) -> Error {
 
 /// The source of a column of the result.
 #[derive(Debug, Clone)]
-pub(super) enum Source {
+pub(super) enum LabelSource {
     /// A column of the scan.
     Scan(usize),
     /// A label.
@@ -263,7 +263,7 @@ pub(super) enum Source {
 #[derive(Debug, Clone)]
 pub(crate) struct LabelProjection {
     pub(super) schema: SchemaRef,
-    pub(super) columns: Vec<Source>,
+    pub(super) columns: Vec<LabelSource>,
 }
 
 impl LabelProjection {
@@ -285,8 +285,8 @@ impl LabelProjection {
         };
         for source in &self.columns {
             columns.push(match source {
-                Source::Scan(index) => Arc::clone(column(*index)?),
-                Source::Label {
+                LabelSource::Scan(index) => Arc::clone(column(*index)?),
+                LabelSource::Label {
                     reader,
                     index,
                     datatype,

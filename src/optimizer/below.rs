@@ -15,16 +15,16 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 
-use crate::optimizer::Plan;
+use crate::optimizer::PlanRef;
 use crate::scan::source::TileDbSource;
 
 /// The plan with another input.
-pub(super) fn with_child(plan: &Plan, child: Plan) -> Result<Plan> {
+pub(super) fn with_child(plan: &PlanRef, child: PlanRef) -> Result<PlanRef> {
     with_children(plan, vec![child])
 }
 
 /// The plan with other inputs.
-pub(super) fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
+pub(super) fn with_children(plan: &PlanRef, children: Vec<PlanRef>) -> Result<PlanRef> {
     Arc::clone(plan).replace_children(
         children,
         ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
@@ -34,11 +34,11 @@ pub(super) fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
 /// Rewrites the nodes of a plan, inputs first; `None` if none changes. `rewrite` gets a node, and whether `selects`
 /// holds for a node above it.
 pub(super) fn rewritten_below(
-    plan: &Plan,
+    plan: &PlanRef,
     selected: bool,
     selects: &dyn Fn(&dyn ExecutionPlan) -> bool,
-    rewrite: &dyn Fn(&Plan, bool) -> Result<Option<Plan>>,
-) -> Result<Option<Plan>> {
+    rewrite: &dyn Fn(&PlanRef, bool) -> Result<Option<PlanRef>>,
+) -> Result<Option<PlanRef>> {
     let selected_below = selected || selects(plan.as_ref());
     let mut changed = false;
     let mut children = Vec::new();
@@ -59,13 +59,13 @@ pub(super) fn rewritten_below(
 /// The path from a plan down to the scan of an array, through nodes that keep all rows.
 pub(super) struct ScanPath<'a> {
     /// The nodes above the scan, outermost first; each has one input.
-    nodes: Vec<&'a Plan>,
+    nodes: Vec<&'a PlanRef>,
     source: &'a TileDbSource,
 }
 
 /// The nodes that may be on the path besides projections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passing {
+pub(super) enum PassedNodes {
     /// No other nodes.
     Projections,
     /// Filters that keep all columns.
@@ -74,8 +74,8 @@ pub(super) enum Passing {
     Dealing,
 }
 
-impl Passing {
-    fn lets(self, plan: &Plan) -> bool {
+impl PassedNodes {
+    fn lets(self, plan: &PlanRef) -> bool {
         if plan.is::<ProjectionExec>() {
             return true;
         }
@@ -98,7 +98,7 @@ impl Passing {
 
 impl<'a> ScanPath<'a> {
     /// `None` if there are other nodes on the path, or another source at its end.
-    pub(super) fn new(plan: &'a Plan, passing: Passing) -> Option<Self> {
+    pub(super) fn new(plan: &'a PlanRef, passing: PassedNodes) -> Option<Self> {
         let (mut plan, mut nodes) = (plan, Vec::new());
         loop {
             if let Some(source) = scan(plan) {
@@ -149,8 +149,8 @@ impl<'a> ScanPath<'a> {
     }
 
     /// The plan over another scan.
-    pub(super) fn over(&self, source: TileDbSource) -> Result<Plan> {
-        let scan = DataSourceExec::from_data_source(source) as Plan;
+    pub(super) fn over(&self, source: TileDbSource) -> Result<PlanRef> {
+        let scan = DataSourceExec::from_data_source(source) as PlanRef;
         let mut nodes = self.nodes.iter().rev();
         nodes.try_fold(scan, |input, node| with_child(node, input))
     }
@@ -159,11 +159,11 @@ impl<'a> ScanPath<'a> {
 /// The plan with its scan replaced, below projections only. `columns` are columns of the plan; `change` gets the
 /// corresponding columns of the scan, up to the first that is computed.
 pub(super) fn over_scan(
-    plan: &Plan,
+    plan: &PlanRef,
     columns: &[usize],
     change: &dyn Fn(&TileDbSource, &[usize]) -> Option<TileDbSource>,
-) -> Result<Option<Plan>> {
-    let Some(path) = ScanPath::new(plan, Passing::Projections) else {
+) -> Result<Option<PlanRef>> {
+    let Some(path) = ScanPath::new(plan, PassedNodes::Projections) else {
         return Ok(None);
     };
     let columns = columns.iter().map_while(|column| path.column(*column));

@@ -22,7 +22,7 @@ use crate::optimizer::below::{over_scan, with_child};
 use crate::scan::source::TileDbSource;
 
 /// A column of a plan, and whether its largest values come first.
-type Wanted = (usize, bool);
+type WantedOrder = (usize, bool);
 
 pub(super) fn narrowed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(sort) = plan.downcast_ref::<SortExec>() else {
@@ -51,7 +51,7 @@ pub(super) fn narrowed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
     }
 }
 
-fn first_cells(source: &TileDbSource, order: &[Wanted], rows: u64) -> Option<TileDbSource> {
+fn first_cells(source: &TileDbSource, order: &[WantedOrder], rows: u64) -> Option<TileDbSource> {
     if !source.rows_are_cells() {
         return None;
     }

@@ -44,37 +44,37 @@ use crate::options::settings::TileDbSettings;
 use crate::statements::stored_bits::StoredBits;
 use crate::table::session::rebuild;
 
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+type RuleRef = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
-type Plan = Arc<dyn ExecutionPlan>;
+type PlanRef = Arc<dyn ExecutionPlan>;
 
 /// One of our rules.
 #[derive(Debug)]
 struct ArrayRule {
     name: &'static str,
     /// Its position among the rules of DataFusion.
-    anchor: Anchor,
+    anchor: RulePosition,
     /// Whether the session's settings enable it; guards are always enabled.
     wanted: fn(&TileDbSettings) -> bool,
-    rewrite: Rewrite,
+    rewrite: PlanRewrite,
 }
 
 #[derive(Debug)]
-enum Rewrite {
+enum PlanRewrite {
     /// Replaces a node, if there is something better.
-    Node(fn(&Plan) -> Result<Option<Plan>>),
+    Node(fn(&PlanRef) -> Result<Option<PlanRef>>),
     /// Replaces a whole plan.
-    Whole(fn(&Plan) -> Result<Plan>),
+    Whole(fn(&PlanRef) -> Result<PlanRef>),
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Anchor {
+enum RulePosition {
     After(&'static str),
     Before(&'static str),
 }
 
 /// The rule that repartitions rows.
-const PARTITIONS: Anchor = Anchor::Before("EnsureRequirements");
+const PARTITIONS: RulePosition = RulePosition::Before("EnsureRequirements");
 
 /// Guards against defects of DataFusion are enabled whatever the settings.
 const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
@@ -82,122 +82,122 @@ const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
 const RULES: [ArrayRule; 17] = [
     ArrayRule {
         name: "tiledb_statistics_of_casts",
-        anchor: Anchor::Before("aggregate_statistics"),
+        anchor: RulePosition::Before("aggregate_statistics"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(casts::with_bounds_below),
+        rewrite: PlanRewrite::Whole(casts::with_bounds_below),
     },
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // That rule answers from exact statistics, so that ours need not load any.
-        anchor: Anchor::After("aggregate_statistics"),
+        anchor: RulePosition::After("aggregate_statistics"),
         wanted: |settings| settings.enable_metadata_aggregates,
-        rewrite: Rewrite::Node(aggregate::from_metadata),
+        rewrite: PlanRewrite::Node(aggregate::from_metadata),
     },
     ArrayRule {
         name: "tiledb_enumerated_groups",
         anchor: PARTITIONS,
         wanted: |settings| settings.enable_enumerated_groups,
-        rewrite: Rewrite::Node(enumerated::by_codes),
+        rewrite: PlanRewrite::Node(enumerated::by_codes),
     },
     ArrayRule {
         name: "tiledb_first_cells",
         anchor: PARTITIONS,
         wanted: |settings| settings.enable_first_cells,
-        rewrite: Rewrite::Node(first_cells::narrowed),
+        rewrite: PlanRewrite::Node(first_cells::narrowed),
     },
     ArrayRule {
         name: "tiledb_range_partitions",
         anchor: PARTITIONS,
         wanted: |settings| settings.enable_range_partitions,
-        rewrite: Rewrite::Node(range_partitions::over_ranges),
+        rewrite: PlanRewrite::Node(range_partitions::over_ranges),
     },
     ArrayRule {
         name: "tiledb_ordered_scans",
         anchor: PARTITIONS,
         wanted: |settings| settings.enable_ordered_scans,
-        rewrite: Rewrite::Node(ordered_scans::in_sequence),
+        rewrite: PlanRewrite::Node(ordered_scans::in_sequence),
     },
     ArrayRule {
         name: "tiledb_names_told_apart",
         // Before filters are pushed down.
-        anchor: Anchor::Before("FilterPushdown"),
+        anchor: RulePosition::Before("FilterPushdown"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(fields::told_apart),
+        rewrite: PlanRewrite::Whole(fields::told_apart),
     },
     ArrayRule {
         name: "tiledb_names_let_through",
-        anchor: Anchor::After("FilterPushdown"),
+        anchor: RulePosition::After("FilterPushdown"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(fields::let_through),
+        rewrite: PlanRewrite::Whole(fields::let_through),
     },
     ArrayRule {
         name: "tiledb_no_false_keys",
         anchor: PARTITIONS,
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(orders::without_false_keys),
+        rewrite: PlanRewrite::Whole(orders::without_false_keys),
     },
     ArrayRule {
         name: "tiledb_offsets",
         anchor: PARTITIONS,
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(orders::above_skipped),
+        rewrite: PlanRewrite::Whole(orders::above_skipped),
     },
     ArrayRule {
         name: "tiledb_grouping_sets",
         anchor: PARTITIONS,
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(orders::without_claims),
+        rewrite: PlanRewrite::Whole(orders::without_claims),
     },
     ArrayRule {
         name: "tiledb_join_claims",
         anchor: PARTITIONS,
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(join_claims::without_false_claims),
+        rewrite: PlanRewrite::Whole(join_claims::without_false_claims),
     },
     ArrayRule {
         name: "tiledb_trusted_filters",
         // After all filters have been pushed down.
-        anchor: Anchor::After("FilterPushdown(Post)"),
+        anchor: RulePosition::After("FilterPushdown(Post)"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(run_time_filters::only_trusted),
+        rewrite: PlanRewrite::Whole(run_time_filters::only_trusted),
     },
     ArrayRule {
         name: "tiledb_limited_distinct",
         // No rule after these changes the order of rows.
-        anchor: Anchor::Before("SanityCheckPlan"),
+        anchor: RulePosition::Before("SanityCheckPlan"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Node(limits::without_limit),
+        rewrite: PlanRewrite::Node(limits::without_limit),
     },
     ArrayRule {
         name: "tiledb_partition_limits",
-        anchor: Anchor::Before("SanityCheckPlan"),
+        anchor: RulePosition::Before("SanityCheckPlan"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Node(limits::of_each_partition),
+        rewrite: PlanRewrite::Node(limits::of_each_partition),
     },
     ArrayRule {
         name: "tiledb_groups",
         // After filters have been pushed through the aggregate.
-        anchor: Anchor::Before("SanityCheckPlan"),
+        anchor: RulePosition::Before("SanityCheckPlan"),
         wanted: |settings| settings.enable_run_groups,
-        rewrite: Rewrite::Node(group_by::without_hashing),
+        rewrite: PlanRewrite::Node(group_by::without_hashing),
     },
     ArrayRule {
         name: "tiledb_lost_orders",
         // A replaced node may have weaker properties: a constant column is an order, too.
-        anchor: Anchor::Before("SanityCheckPlan"),
+        anchor: RulePosition::Before("SanityCheckPlan"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Node(orders::sorted_again),
+        rewrite: PlanRewrite::Node(orders::sorted_again),
     },
 ];
 
 impl PhysicalOptimizerRule for ArrayRule {
-    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+    fn optimize(&self, plan: PlanRef, config: &ConfigOptions) -> Result<PlanRef> {
         if !(self.wanted)(&TileDbSettings::of(config)) {
             return Ok(plan);
         }
         let rewrite = match self.rewrite {
-            Rewrite::Node(rewrite) => rewrite,
-            Rewrite::Whole(rewrite) => return rewrite(&plan),
+            PlanRewrite::Node(rewrite) => rewrite,
+            PlanRewrite::Whole(rewrite) => return rewrite(&plan),
         };
         plan.transform_down(|plan| {
             Ok(match rewrite(&plan)? {
@@ -234,19 +234,19 @@ impl PhysicalOptimizerRule for ArrayRule {
 /// ```
 ///
 /// It fails if a rule of DataFusion is missing next to which one of ours must be inserted.
-pub fn physical_optimizer_rules(mut rules: Vec<Rule>) -> Result<Vec<Rule>> {
+pub fn physical_optimizer_rules(mut rules: Vec<RuleRef>) -> Result<Vec<RuleRef>> {
     for ours in RULES {
         if rules.iter().any(|rule| rule.name() == ours.name) {
             continue;
         }
-        let (Anchor::After(anchor) | Anchor::Before(anchor)) = ours.anchor;
+        let (RulePosition::After(anchor) | RulePosition::Before(anchor)) = ours.anchor;
         let Some(at) = rules.iter().position(|rule| rule.name() == anchor) else {
             return plan_err!(
                 "the optimizer rule {anchor} of DataFusion is not among those of the session, and {} must stand next to it",
                 ours.name
             );
         };
-        let behind = matches!(ours.anchor, Anchor::After(_));
+        let behind = matches!(ours.anchor, RulePosition::After(_));
         rules.insert(at + usize::from(behind), Arc::new(ours));
     }
     Ok(rules)

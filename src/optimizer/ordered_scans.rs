@@ -27,13 +27,13 @@ use crate::optimizer::below::{over_scan, with_child};
 use crate::scan::source::TileDbSource;
 
 /// One sequence of rows that a plan needs.
-struct Sequence {
+struct RowSequence {
     order: Vec<PhysicalSortExpr>,
     /// The most rows that the plan reads of it.
     rows: Option<usize>,
 }
 
-impl Sequence {
+impl RowSequence {
     /// The sequence that a node needs as its input.
     fn under(plan: &dyn ExecutionPlan) -> Option<Self> {
         if let Some(sort) = plan.downcast_ref::<SortExec>() {
@@ -58,7 +58,7 @@ impl Sequence {
 
 /// The plan over a scan in one sequence, if it needs one that the scan can give.
 pub(super) fn in_sequence(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Some(Sequence { order, rows }) = Sequence::under(plan.as_ref()) else {
+    let Some(RowSequence { order, rows }) = RowSequence::under(plan.as_ref()) else {
         return Ok(None);
     };
     let [input] = plan.children()[..] else {

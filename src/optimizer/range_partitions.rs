@@ -22,7 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use crate::optimizer::below::{Passing, ScanPath, with_child};
+use crate::optimizer::below::{PassedNodes, ScanPath, with_child};
 use crate::scan::source::TileDbSource;
 
 /// With fewer rows per group than this, partitions have too many groups to aggregate them first.
@@ -31,7 +31,7 @@ const ROWS_PER_GROUP: u64 = 128;
 const GROUPS_PER_COORDINATE: u64 = 16;
 
 /// The keys by which rows must be in one partition.
-struct Meeting {
+struct PartitionKeys {
     /// The keys that are columns of the input.
     columns: Vec<usize>,
     /// The number of keys, columns or not.
@@ -40,7 +40,7 @@ struct Meeting {
     gathers: bool,
 }
 
-impl Meeting {
+impl PartitionKeys {
     fn over(keys: &[Arc<dyn PhysicalExpr>], gathers: bool) -> Self {
         let columns = keys.iter().filter_map(|key| key.downcast_ref::<Column>());
         Self {
@@ -67,20 +67,20 @@ impl Meeting {
 
 /// The plan over a scan cut at coordinates, if that puts rows with equal keys into one partition.
 pub(super) fn over_ranges(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Some(meeting) = Meeting::of(plan.as_ref()) else {
+    let Some(meeting) = PartitionKeys::of(plan.as_ref()) else {
         return Ok(None);
     };
     let [input] = plan.children()[..] else {
         return Ok(None);
     };
-    let Some(path) = ScanPath::new(input, Passing::Filters) else {
+    let Some(path) = ScanPath::new(input, PassedNodes::Filters) else {
         return Ok(None);
     };
     let columns = meeting
         .columns
         .iter()
         .filter_map(|column| path.column(*column));
-    let meeting = Meeting {
+    let meeting = PartitionKeys {
         columns: columns.collect(),
         ..meeting
     };
@@ -90,7 +90,7 @@ pub(super) fn over_ranges(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dy
     }
 }
 
-fn cut_scan(source: &TileDbSource, meeting: &Meeting) -> Option<TileDbSource> {
+fn cut_scan(source: &TileDbSource, meeting: &PartitionKeys) -> Option<TileDbSource> {
     let leading = source.leading_column()?.index();
     let parts = source.could_be_cut_into()?;
     if !meeting.columns.contains(&leading) {
@@ -114,7 +114,7 @@ fn cut_scan(source: &TileDbSource, meeting: &Meeting) -> Option<TileDbSource> {
 }
 
 /// The number of leading dimensions that are the keys; 0 if there are other keys.
-fn by_dimensions(source: &TileDbSource, meeting: &Meeting) -> usize {
+fn by_dimensions(source: &TileDbSource, meeting: &PartitionKeys) -> usize {
     let projection = &source.plan().spec.projection;
     let mut columns = meeting
         .columns

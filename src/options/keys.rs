@@ -6,7 +6,7 @@ use std::any::Any;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
 use tiledb_engine::Error;
-use tiledb_engine::write::create::Key;
+use tiledb_engine::write::create::OptionKey;
 
 use super::{AggregateFrom, NewValues, TableOptions};
 use crate::options::encryption::{KEY, KEY_FILE, KEY_VARIABLE, shown_name};
@@ -80,7 +80,7 @@ pub(super) const KNOWN: [(&str, &str); 16] = [
 
 /// Whether `key`, with or without the prefix, describes an array to be created.
 pub(crate) fn is_creation(key: &str) -> bool {
-    Key::parse(without_prefix(key)).is_some()
+    OptionKey::parse(without_prefix(key)).is_some()
 }
 
 /// What only COPY takes: what decides where nothing was chosen, and what domains are made of.

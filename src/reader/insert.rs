@@ -22,7 +22,7 @@ use tiledb_engine::Error;
 use super::Array;
 use super::session::SessionChoices;
 use crate::TileDbTable;
-use crate::dml::Once;
+use crate::dml::SingleExecution;
 use crate::error::to_datafusion_error;
 
 /// Writes rows to an [`Array`], all at once: readers see all of them or none, also if the program stops in between. Nothing is
@@ -127,7 +127,7 @@ impl ArrayInsert {
         let table: Arc<dyn TableProvider> = Arc::new(table.await.map_err(to_datafusion_error)?);
         let columns = columns(&given, table.as_ref()).map_err(|e| self.located(e))?;
         let context = self.session.context(&self.array.runtime)?;
-        let partition: Arc<dyn PartitionStream> = Arc::new(Once::new(&given, rows));
+        let partition: Arc<dyn PartitionStream> = Arc::new(SingleExecution::new(&given, rows));
         let source = Arc::new(StreamingTable::try_new(given, vec![partition])?);
         let rows = context.read_table(source)?.select(columns)?;
         let (state, rows) = rows.into_parts();

@@ -32,7 +32,7 @@ pub fn check_always() {
 
 /// What a node declares about the rows of one partition.
 #[derive(Debug)]
-pub(crate) struct Claims {
+pub(crate) struct ScanClaims {
     /// The name of the node.
     pub node: String,
     pub partition: usize,
@@ -42,10 +42,10 @@ pub(crate) struct Claims {
     /// The most rows of the partition.
     pub fetch: Option<usize>,
     /// The statistics of all partitions together, and the totals counted so far.
-    pub totals: Option<(Arc<Statistics>, Arc<Totals>)>,
+    pub totals: Option<(Arc<Statistics>, Arc<PartitionTotals>)>,
 }
 
-impl Claims {
+impl ScanClaims {
     /// The declarations of a plan node, without statistics.
     pub(crate) fn of_plan(plan: &dyn ExecutionPlan, partition: usize) -> Self {
         let properties = plan.properties();
@@ -82,7 +82,7 @@ impl Claims {
     /// Wraps a stream, which then fails if a declaration is false.
     pub(crate) fn check(self, stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
         let schema = stream.schema();
-        let checked = Checked::new(self);
+        let checked = CheckedStream::new(self);
         let batches =
             futures::stream::try_unfold((stream, checked), async |(mut stream, mut checked)| {
                 match stream.try_next().await? {
@@ -100,7 +100,7 @@ impl Claims {
 /// Wraps a stream if declarations are checked; `claims` computes them.
 pub(crate) fn checked(
     stream: SendableRecordBatchStream,
-    claims: impl FnOnce() -> Claims,
+    claims: impl FnOnce() -> ScanClaims,
 ) -> SendableRecordBatchStream {
     if ALWAYS.load(Relaxed) {
         claims().check(stream)
@@ -110,16 +110,16 @@ pub(crate) fn checked(
 }
 
 /// A stream with the state of its checks.
-struct Checked {
-    claims: Claims,
+struct CheckedStream {
+    claims: ScanClaims,
     rows: usize,
     /// The keys of the last row, for each ordering.
     last: Vec<Option<Vec<ArrayRef>>>,
     columns: Vec<ColumnTotals>,
 }
 
-impl Checked {
-    fn new(claims: Claims) -> Self {
+impl CheckedStream {
+    fn new(claims: ScanClaims) -> Self {
         if let Some((_, totals)) = &claims.totals {
             totals.begin(claims.partition);
         }
@@ -273,7 +273,7 @@ fn compare_with(
 
 /// The totals of the partitions of one plan that have ended.
 #[derive(Debug, Default)]
-pub(crate) struct Totals(Mutex<ClaimedParts>);
+pub(crate) struct PartitionTotals(Mutex<ClaimedParts>);
 
 #[derive(Debug, Default)]
 struct ClaimedParts {
@@ -314,7 +314,7 @@ impl ColumnTotals {
     }
 }
 
-impl Totals {
+impl PartitionTotals {
     fn begin(&self, partition: usize) {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         parts.mixed |= !parts.begun.insert(partition);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tiledb_engine::Result;
-use tiledb_engine::array::snapshot::{Seen, Snapshot};
+use tiledb_engine::array::snapshot::{Snapshot, SnapshotContents};
 use tiledb_engine::array::window::{OpenWindow, TimestampMs};
 use tiledb_engine::format::domain_range::DomainRange;
 
@@ -34,7 +34,7 @@ pub(crate) struct StatementScan {
     /// The URI of the array.
     pub(crate) uri: String,
     /// The fragments and deletes that the scan sees.
-    pub(crate) seen: Seen,
+    pub(crate) seen: SnapshotContents,
     /// Whether it only looks up rows at coordinates that the statement writes.
     pub(crate) is_lookup: bool,
     /// A box around the cells that it selects; `None` if it may select any cell.

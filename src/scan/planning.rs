@@ -7,7 +7,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use tiledb_engine::Engine;
-use tiledb_engine::array::snapshot::{Snapshot, Successor};
+use tiledb_engine::array::snapshot::{Snapshot, SnapshotSuccessor};
 use tiledb_engine::array::table::ArrayTable;
 use tiledb_engine::geometry::subarray::Subarray;
 use tiledb_engine::memory::budget::MemoryBudget;
@@ -18,10 +18,10 @@ use crate::error::to_datafusion_error;
 use crate::expressions::predicate::ExprPredicate;
 use crate::expressions::pruning::ExprPruner;
 use crate::expressions::ranges::{self, DimensionColumn};
-use crate::labels::{LabelSurroundings, Labels};
+use crate::labels::{LabelColumns, LabelSurroundings};
 use crate::options::{FloatColumns, TableOptions};
 use crate::scan::query::{ScanQuery, ScanRequest};
-use crate::scan::source::{MOST_RENEWALS, Planned, Renewal, ScanValue, TileDbSource};
+use crate::scan::source::{MOST_RENEWALS, PlannedScan, ScanRenewal, ScanValue, TileDbSource};
 use crate::scan::statistics::{remain_true, statistics};
 use crate::stores::budget::PoolBudget;
 use crate::stores::location::{group_storage, locate};
@@ -57,7 +57,7 @@ impl ScanRequest {
         }
         let snapshot = Snapshot::open(&storage, self.seen.window).await?;
         let table = shown(snapshot.only(&self.seen)?, options)?;
-        let labels = Labels::of_table(&table, options.empty_cells)?;
+        let labels = LabelColumns::of_table(&table, options.empty_cells)?;
         if labels.schema() != &self.query.schema {
             return Err(tiledb_engine::Error::conflict(
                 "the columns of the array are not those that the scan was planned for; plan the query again",
@@ -103,7 +103,7 @@ impl ScanQuery {
     pub(crate) async fn plan(
         self: Arc<Self>,
         table: Arc<ArrayTable>,
-        labels: &Labels,
+        labels: &LabelColumns,
         runtime: &RuntimeEnv,
     ) -> Result<TileDbSource> {
         let planned = self.planned(table, labels, runtime).await?;
@@ -115,8 +115,8 @@ impl ScanQuery {
     pub(crate) async fn plan_renewed(
         self: Arc<Self>,
         table: &Arc<ArrayTable>,
-        labels: &Labels,
-        renewal: Renewal,
+        labels: &LabelColumns,
+        renewal: ScanRenewal,
         runtime: &RuntimeEnv,
     ) -> Result<TileDbSource> {
         let mut table = Arc::clone(table);
@@ -129,10 +129,11 @@ impl ScanQuery {
             };
             let successor = table
                 .snapshot
-                .successor(renewal == Renewal::SameCells)
+                .successor(renewal == ScanRenewal::SameCells)
                 .await;
             let successor = successor.map_err(to_datafusion_error)?;
-            let Some(Successor::SameCells(snapshot) | Successor::Present(snapshot)) = successor
+            let Some(SnapshotSuccessor::SameCells(snapshot) | SnapshotSuccessor::Present(snapshot)) =
+                successor
             else {
                 return Err(error);
             };
@@ -149,15 +150,15 @@ impl ScanQuery {
     /// scan may rely on is not true any longer. A scan of a `fixed` time shows the same cells.
     pub(crate) async fn anew(
         &self,
-        old: &Planned,
+        old: &PlannedScan,
         fixed: bool,
         runtime: &RuntimeEnv,
-    ) -> Result<Option<Planned>> {
+    ) -> Result<Option<PlannedScan>> {
         let known = &old.plan.spec.table;
         let successor = known.snapshot.successor(fixed).await;
         let (snapshot, same_cells) = match successor.map_err(to_datafusion_error)? {
-            Some(Successor::SameCells(snapshot)) => (snapshot, true),
-            Some(Successor::Present(snapshot)) => (snapshot, false),
+            Some(SnapshotSuccessor::SameCells(snapshot)) => (snapshot, true),
+            Some(SnapshotSuccessor::Present(snapshot)) => (snapshot, false),
             None => return Ok(None),
         };
         let same_columns = match (known.snapshot.schema_name(), snapshot.schema_name()) {
@@ -165,8 +166,8 @@ impl ScanQuery {
             _ => false,
         };
         let table = Arc::new(shown(snapshot, &self.options).map_err(to_datafusion_error)?);
-        let labels =
-            Labels::of_table(&table, self.options.empty_cells).map_err(to_datafusion_error)?;
+        let labels = LabelColumns::of_table(&table, self.options.empty_cells)
+            .map_err(to_datafusion_error)?;
         let new = self.planned(table, &labels, runtime).await?;
         let told = statistics(&old.plan, &old.schema);
         // Less may be known of the same cells where they lie now, but what is known of them remains true.
@@ -185,9 +186,9 @@ impl ScanQuery {
     async fn planned(
         &self,
         table: Arc<ArrayTable>,
-        labels: &Labels,
+        labels: &LabelColumns,
         runtime: &RuntimeEnv,
-    ) -> Result<Planned> {
+    ) -> Result<PlannedScan> {
         self.check_readable(&table, labels)?;
         let (mut subarray, residual) = self.ranges(&table)?;
         let of_labels = &self.filters.of_labels;
@@ -249,7 +250,7 @@ impl ScanQuery {
             Some(labels) => Arc::clone(labels.schema()),
             None => plan.spec.output_schema(),
         };
-        Ok(Planned {
+        Ok(PlannedScan {
             plan: Arc::new(plan),
             predicate: residual,
             labels: labelled.map(Arc::new),
@@ -259,7 +260,7 @@ impl ScanQuery {
     }
 
     /// Fails if a requested column can't be read, whatever its cells.
-    fn check_readable(&self, table: &ArrayTable, labels: &Labels) -> Result<()> {
+    fn check_readable(&self, table: &ArrayTable, labels: &LabelColumns) -> Result<()> {
         let filters = &self.filters;
         let looked_at = filters.of_array.iter().flat_map(collect_columns);
         let asked = self.projection.iter().copied();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
-use tiledb_engine::array::snapshot::{Seen, Snapshot};
+use tiledb_engine::array::snapshot::{Snapshot, SnapshotContents};
 use tiledb_engine::scan::plan::first_cells::DimensionOrder;
 use tiledb_engine::storage::ExternalMembers;
 
@@ -19,7 +19,7 @@ pub struct ScanRequest {
     /// The URI of what the user opened: the array, or a group above it.
     pub root: String,
     /// The fragments and deletes that the scan sees.
-    pub seen: Seen,
+    pub seen: SnapshotContents,
     /// What the query asks of the array.
     pub query: ScanQuery,
 }

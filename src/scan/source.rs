@@ -35,22 +35,22 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 
-use self::mode::{Arrangement, RemainingScan, Shared};
+use self::mode::{RemainingScan, ScanArrangement, UnitsState};
 pub use self::mode::{ScanMode, ScanValue};
-pub(crate) use self::renewal::Renewal;
-use self::runs::Siblings;
-pub(crate) use self::runs::{MOST_RENEWALS, Runs};
+pub(crate) use self::renewal::ScanRenewal;
+use self::runs::SiblingPartitions;
+pub(crate) use self::runs::{MOST_RENEWALS, ScanRuns};
 use tiledb_engine::geometry::subarray::Subarray;
 use tiledb_engine::scan::ScanPlan;
-use tiledb_engine::scan::metrics::Count;
+use tiledb_engine::scan::metrics::ScanCount;
 use tiledb_engine::scan::plan::first_cells::DimensionOrder;
 use tiledb_engine::scan::plan::range_cuts::RangeCuts;
-use tiledb_engine::stats::trust::{Asked, Rounding};
+use tiledb_engine::stats::trust::{RequestedAggregates, SumRounding};
 
 use crate::expressions::runtime::PushedFilters;
 use crate::labels::LabelProjection;
 use crate::options::AggregateFrom;
-use crate::scan::claims::{Claims, checked};
+use crate::scan::claims::{ScanClaims, checked};
 use crate::scan::query::{ScanQuery, ScanRequest};
 use crate::scan::statistics::{limited, statistics, without_bounds};
 
@@ -60,9 +60,9 @@ pub struct TileDbSource {
     /// The query on the table.
     query: Arc<ScanQuery>,
     /// The plan for the query.
-    planned: Planned,
+    planned: PlannedScan,
     /// The units in the chosen mode.
-    arrangement: Arrangement,
+    arrangement: ScanArrangement,
     /// The filters pushed down while the plan was optimized.
     filters: PushedFilters,
     /// The most rows of each partition.
@@ -75,17 +75,17 @@ pub struct TileDbSource {
     /// DataFusion from using them for other columns; plans are not rebuilt for that.
     tells_bounds: Arc<AtomicBool>,
     /// The runs of the plan so far.
-    runs: Arc<Runs>,
+    runs: Arc<ScanRuns>,
     metrics: ExecutionPlanMetricsSet,
     /// The units that were read so far.
-    units_read: Arc<Count>,
+    units_read: Arc<ScanCount>,
     /// Whether the scan is planned again if its files are gone.
-    renewal: Renewal,
+    renewal: ScanRenewal,
 }
 
 /// The plan for a [`ScanQuery`], before the optimizer chooses a mode.
 #[derive(Debug, Clone)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedScan {
     /// The fragments, tiles and units.
     pub(crate) plan: Arc<ScanPlan>,
     /// The predicate that is evaluated on rows.
@@ -100,13 +100,13 @@ pub(crate) struct Planned {
 
 impl TileDbSource {
     /// A scan in plain mode.
-    pub(crate) fn new(query: Arc<ScanQuery>, planned: Planned) -> Self {
+    pub(crate) fn new(query: Arc<ScanQuery>, planned: PlannedScan) -> Self {
         Self {
-            arrangement: Arrangement {
+            arrangement: ScanArrangement {
                 mode: ScanMode::Plain,
                 partitions: planned.plan.partitions(query.partitions),
                 plan: Arc::clone(&planned.plan),
-                shared: Shared::Nothing,
+                shared: UnitsState::Nothing,
                 course: Arc::default(),
             },
             fetch: query.limit,
@@ -119,7 +119,7 @@ impl TileDbSource {
             runs: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             units_read: Arc::default(),
-            renewal: Renewal::Never,
+            renewal: ScanRenewal::Never,
         }
     }
 
@@ -138,7 +138,7 @@ impl TileDbSource {
 
     /// Whether the scan shows the present array.
     pub(crate) fn shows_present(&self) -> bool {
-        self.renewal == Renewal::Present
+        self.renewal == ScanRenewal::Present
     }
 
     pub(crate) fn aggregate_from(&self) -> AggregateFrom {
@@ -209,8 +209,8 @@ impl TileDbSource {
     /// nothing.
     pub(crate) fn reading_remaining(
         &self,
-        asked: Arc<Vec<Asked>>,
-        rounding: Rounding,
+        asked: Arc<Vec<RequestedAggregates>>,
+        rounding: SumRounding,
     ) -> tiledb_engine::Result<Option<Self>> {
         let reading = self.in_mode(ScanMode::Remaining { asked, rounding })?;
         Ok(reading.map(|reading| Self {
@@ -226,7 +226,7 @@ impl TileDbSource {
             first_cells: Some((order.to_vec(), rows)),
             ..ScanQuery::clone(&self.query)
         };
-        let planned = Planned {
+        let planned = PlannedScan {
             plan,
             ..self.planned.clone()
         };
@@ -319,13 +319,13 @@ impl DataSource for TileDbSource {
         let (partition, siblings) = (args.partition, args.sibling_state.clone());
         let stream = self.open_partition(args)?;
         Ok(checked(stream, || {
-            let siblings = siblings.and_then(|state| state.downcast::<Siblings>().ok());
+            let siblings = siblings.and_then(|state| state.downcast::<SiblingPartitions>().ok());
             let totals = siblings.map(|s| (self.known(), Arc::clone(&s.totals)));
             let properties = self.eq_properties();
-            Claims {
+            ScanClaims {
                 fetch: self.fetch,
                 totals,
-                ..Claims::new(
+                ..ScanClaims::new(
                     "TileDbScan",
                     partition,
                     &properties,

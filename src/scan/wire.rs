@@ -18,7 +18,7 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::{self, PhysicalExprNode};
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
-use tiledb_engine::array::snapshot::Seen;
+use tiledb_engine::array::snapshot::SnapshotContents;
 use tiledb_engine::scan::plan::first_cells::DimensionOrder;
 use tiledb_engine::{Error, Result};
 
@@ -35,10 +35,10 @@ type ExprBytes = Vec<u8>;
 
 /// What is written of a [`ScanValue`], behind the release.
 #[derive(Debug, Serialize, Deserialize)]
-struct Scan {
+struct WireScan {
     uri: String,
     root: String,
-    seen: Seen,
+    seen: SnapshotContents,
     options: TableOptions,
     /// The columns of the table, as protocol buffers.
     schema: Vec<u8>,
@@ -70,7 +70,7 @@ impl ScanValue {
             .map(|(label, expr)| Ok((*label, expr_to_bytes(expr)?)));
         let schema = protobuf::Schema::try_from(query.schema.as_ref())
             .map_err(|e| unwritable("the columns of the table", e))?;
-        let scan = Scan {
+        let scan = WireScan {
             uri: self.request.uri.clone(),
             root: self.request.root.clone(),
             seen: self.request.seen.clone(),
@@ -115,7 +115,7 @@ impl ScanValue {
                 "a scan was written by {release:?} and is read by {RELEASE:?}: run the same release on all machines"
             )));
         }
-        let scan: Scan = postcard::from_bytes(bytes).map_err(|e| unreadable("it", e))?;
+        let scan: WireScan = postcard::from_bytes(bytes).map_err(|e| unreadable("it", e))?;
         let schema = protobuf::Schema::decode(scan.schema.as_slice())
             .map_err(|e| unreadable("the columns of the table", e))?;
         let schema =
@@ -178,16 +178,16 @@ fn expr_from_bytes(
         .map_err(|e| unreadable("a condition", e))
 }
 
-type Source = Box<dyn std::error::Error + Send + Sync>;
+type WireErrorSource = Box<dyn std::error::Error + Send + Sync>;
 
-fn unwritable(what: impl std::fmt::Display, source: impl Into<Source>) -> Error {
+fn unwritable(what: impl std::fmt::Display, source: impl Into<WireErrorSource>) -> Error {
     Error::unsupported(format!(
         "a scan cannot be sent to another machine: {what} cannot be written"
     ))
     .with_source(source)
 }
 
-fn unreadable(what: &str, source: impl Into<Source>) -> Error {
+fn unreadable(what: &str, source: impl Into<WireErrorSource>) -> Error {
     Error::corrupt(format!(
         "a scan from another machine cannot be read: {what} is not what {RELEASE} writes"
     ))

@@ -19,7 +19,7 @@ const DEFAULT_OPERATORS: usize = 1000;
 /// use datafusion::prelude::{SessionConfig, SessionContext};
 /// use datafusion_tiledb::session::StatementDepth;
 ///
-/// # async fn example() -> datafusion::error::Result<()> {
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let depth = StatementDepth { most_operators: 100 };
 /// let ctx = SessionContext::new_with_config(SessionConfig::new().with_extension(Arc::new(depth)));
 /// datafusion_tiledb::register(&ctx)?;

@@ -13,7 +13,7 @@ use datafusion::logical_expr::CreateExternalTable;
 use tiledb_engine::{Error, ErrorKind};
 
 use crate::catalog::explain_group;
-use crate::create::Request;
+use crate::create::CreateRequest;
 use crate::error::to_datafusion_error;
 use crate::stores::location::storage;
 use crate::stores::runtime::ArrayRuntime;
@@ -67,7 +67,7 @@ async fn open(
         )));
     };
     check_used(&statement.options, session.table_options(), location)?;
-    let request = Request::of(session, statement)?;
+    let request = CreateRequest::of(session, statement)?;
     let table = open_or_create(location, &request, &ArrayRuntime::of_session(session)).await?;
     let table = table.named(statement.name.table());
     request.verify(&table.last_seen(), &TableProvider::schema(&table))?;
@@ -78,7 +78,7 @@ async fn open(
 /// these were listed and before they are read.
 async fn open_settled(
     location: &str,
-    request: &Request,
+    request: &CreateRequest,
     runtime: &ArrayRuntime,
 ) -> tiledb_engine::Result<TileDbTable> {
     const ATTEMPTS: usize = 8;
@@ -99,7 +99,7 @@ async fn open_settled(
 /// Opens the array; if there is none and the statement declares columns, it is created first.
 async fn open_or_create(
     location: &str,
-    request: &Request,
+    request: &CreateRequest,
     runtime: &ArrayRuntime,
 ) -> tiledb_engine::Result<TileDbTable> {
     let options = &request.options;

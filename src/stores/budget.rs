@@ -16,7 +16,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use futures::{StreamExt, TryStreamExt, stream};
 use tiledb_engine::memory::budget::{Grant, MemoryBudget};
 use tiledb_engine::storage::WeakEngine;
-use tiledb_engine::write::dense::collected::{Records, Scratch};
+use tiledb_engine::write::dense::collected::{RecordReader, RecordStore};
 use tiledb_engine::{Engine, Error, Result};
 
 /// Larger reservations are refused without asking the pool: a pool without a limit adds without a check, and after an
@@ -44,11 +44,11 @@ const RESERVED_MERGE_PART: usize = 16;
 struct FairPool {
     pool: Arc<dyn MemoryPool>,
     limit: usize,
-    shares: Mutex<Shares>,
+    shares: Mutex<BudgetShares>,
 }
 
 #[derive(Debug, Default)]
-struct Shares {
+struct BudgetShares {
     /// Those who can go on on disk.
     spillers: usize,
     /// The bytes of all others.
@@ -86,7 +86,7 @@ pub(crate) fn with_fair_pool(context: &Arc<TaskContext>) -> Arc<TaskContext> {
 }
 
 impl FairPool {
-    fn shares(&self) -> MutexGuard<'_, Shares> {
+    fn shares(&self) -> MutexGuard<'_, BudgetShares> {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -271,7 +271,7 @@ impl DiskScratch {
     fn spill(
         &self,
         records: &mut dyn Iterator<Item = Vec<u8>>,
-    ) -> datafusion::common::Result<Records> {
+    ) -> datafusion::common::Result<RecordReader> {
         let mut file = self
             .manager
             .create_in_progress_file("rows of a dense array")?;
@@ -319,8 +319,8 @@ impl fmt::Debug for DiskScratch {
     }
 }
 
-impl Scratch for DiskScratch {
-    fn keep(&self, records: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Records> {
+impl RecordStore for DiskScratch {
+    fn keep(&self, records: &mut dyn Iterator<Item = Vec<u8>>) -> Result<RecordReader> {
         self.spill(records).map_err(unreadable)
     }
 }
@@ -331,7 +331,7 @@ mod tests {
     use datafusion::execution::memory_pool::GreedyMemoryPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use tiledb_engine::EngineOptions;
-    use tiledb_engine::memory::budget::Unlimited;
+    use tiledb_engine::memory::budget::UnlimitedBudget;
     use tiledb_engine::tile::tile_memory::TileMemory;
 
     use super::*;
@@ -356,7 +356,7 @@ mod tests {
         let engine = Engine::new(EngineOptions::default());
         for _ in 0..3 {
             let idle = Arc::new(PoolBudget::named("idle", &pool, &engine));
-            let memory = TileMemory::new(Arc::new(Unlimited), engine.tile_account(idle));
+            let memory = TileMemory::new(Arc::new(UnlimitedBudget), engine.tile_account(idle));
             drop(Buffer::from(memory.buffer(bytes).unwrap()));
         }
         assert!((bytes..=20 * bytes / IDLE_PART).contains(&pool.reserved()));

@@ -13,15 +13,17 @@ use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use tiledb_engine::array::snapshot::Snapshot;
-use tiledb_engine::array::table::{ArrayTable, Columns};
+use tiledb_engine::array::table::{ArrayColumns, ArrayTable};
 use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::storage::Storage;
 
 use crate::create::{column_defaults, statement_of};
-use crate::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
+use crate::dml::{
+    InsertDestination, ReplannedStatement, insert_plan, overwrite_plan, truncate_plan,
+};
 use crate::error::to_datafusion_error;
 use crate::expressions::evaluable::evaluable;
-use crate::labels::{Labels, Mentions};
+use crate::labels::{LabelColumns, MentionedLabels};
 use crate::options::{FloatColumns, TableOptions};
 use crate::scan::moment::{StatementSnapshots, TableIdentity};
 use crate::scan::planning::shown;
@@ -36,7 +38,7 @@ use crate::scan::source::TileDbSource;
 pub struct TileDbTable {
     storage: Storage,
     options: TableOptions,
-    labels: Labels,
+    labels: LabelColumns,
     last: Arc<Mutex<LastOpened>>,
     /// Whether the columns are known to be others by now.
     outdated: Arc<AtomicBool>,
@@ -58,7 +60,7 @@ pub struct TileDbTable {
 #[derive(Debug, Clone)]
 enum LastOpened {
     /// Its columns, if it has not been scanned yet.
-    Columns(Arc<Columns>),
+    Columns(Arc<ArrayColumns>),
     /// What the last query saw, so that the next one reads only what has changed.
     Seen(Arc<ShownArray>),
     /// What all queries see.
@@ -69,13 +71,13 @@ enum LastOpened {
 #[derive(Debug)]
 pub(crate) struct ShownArray {
     pub(crate) table: Arc<ArrayTable>,
-    pub(crate) labels: Labels,
+    pub(crate) labels: LabelColumns,
 }
 
 impl ShownArray {
     pub(crate) fn new(snapshot: Snapshot, options: &TableOptions) -> tiledb_engine::Result<Self> {
         let table = Arc::new(shown(snapshot, options)?);
-        let labels = Labels::of_table(&table, options.empty_cells)?;
+        let labels = LabelColumns::of_table(&table, options.empty_cells)?;
         Ok(Self { table, labels })
     }
 
@@ -114,7 +116,7 @@ impl TileDbTable {
         storage: Storage,
         options: TableOptions,
     ) -> tiledb_engine::Result<Self> {
-        let Some(columns) = Columns::read(&storage, options.window()?).await? else {
+        let Some(columns) = ArrayColumns::read(&storage, options.window()?).await? else {
             return Self::open_storage(storage, options).await;
         };
         let shown = ShownArray::new(columns.without_fragments().clone(), &options)?;
@@ -317,7 +319,10 @@ impl TileDbTable {
     ///
     /// # Errors
     /// The table shows something that no statement can change.
-    pub(crate) async fn destination(&self, statement: &str) -> tiledb_engine::Result<Destination> {
+    pub(crate) async fn destination(
+        &self,
+        statement: &str,
+    ) -> tiledb_engine::Result<InsertDestination> {
         let located = |e: tiledb_engine::Error| e.with("array", self.storage.uri());
         if matches!(*self.last(), LastOpened::Fixed(_)) {
             let why =
@@ -327,7 +332,7 @@ impl TileDbTable {
         self.options.check_changeable(statement).map_err(located)?;
         let shown = self.shown().await?;
         let columns = shown.labels.schema();
-        Ok(Destination::new(
+        Ok(InsertDestination::new(
             &self.storage,
             &self.options,
             &shown.table,
@@ -340,7 +345,7 @@ impl TileDbTable {
         &self,
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
-        again: Option<Arc<Again>>,
+        again: Option<Arc<ReplannedStatement>>,
         read_by: Option<Arc<StatementSnapshots>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let statement = match insert_op {
@@ -371,7 +376,7 @@ impl TileDbTable {
     pub(crate) async fn truncated(
         &self,
         state: &dyn Session,
-        again: Option<Arc<Again>>,
+        again: Option<Arc<ReplannedStatement>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let to = self
             .destination("TRUNCATE")
@@ -449,7 +454,7 @@ impl TableProvider for TileDbTable {
         filters
             .iter()
             .map(|filter| {
-                let among = self.labels.mentioned(filter) == Mentions::Among;
+                let among = self.labels.mentioned(filter) == MentionedLabels::Among;
                 Ok(if !among && evaluable(filter)? {
                     TableProviderFilterPushDown::Exact
                 } else {

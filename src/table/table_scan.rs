@@ -8,11 +8,11 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::Expr;
 
 use crate::error::to_datafusion_error;
-use crate::labels::{Labels, Mentions};
+use crate::labels::{LabelColumns, MentionedLabels};
 use crate::options::settings::TileDbSettings;
 use crate::options::{FloatColumns, TableOptions};
 use crate::scan::query::{ScanFilters, ScanQuery};
-use crate::scan::source::{Renewal, TileDbSource};
+use crate::scan::source::{ScanRenewal, TileDbSource};
 use crate::table::provider::{ShownArray, TileDbTable};
 use crate::upstream::chains;
 
@@ -51,9 +51,9 @@ impl TileDbTable {
             settings: TileDbSettings::of(state.config_options()),
         });
         let renewal = if self.shows_present() {
-            Renewal::Present
+            ScanRenewal::Present
         } else {
-            Renewal::SameCells
+            ScanRenewal::SameCells
         };
         let runtime = state.runtime_env();
         let planned = query.plan_renewed(&shown.table, labels, renewal, runtime);
@@ -63,14 +63,20 @@ impl TileDbTable {
     }
 }
 
-fn split_filters(state: &dyn Session, args: &ScanArgs<'_>, labels: &Labels) -> Result<ScanFilters> {
+fn split_filters(
+    state: &dyn Session,
+    args: &ScanArgs<'_>,
+    labels: &LabelColumns,
+) -> Result<ScanFilters> {
     let schema = DFSchema::try_from(Arc::clone(labels.schema()))?;
     let (mut of_array, mut of_labels) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
     for filter in args.filters().unwrap_or_default() {
         match labels.mentioned(filter) {
-            Mentions::Only(label) => of_labels.entry(label).or_default().push(filter.clone()),
-            Mentions::None => of_array.push(filter.clone()),
-            Mentions::Among => {
+            MentionedLabels::Only(label) => {
+                of_labels.entry(label).or_default().push(filter.clone())
+            }
+            MentionedLabels::None => of_array.push(filter.clone()),
+            MentionedLabels::Among => {
                 let error = tiledb_engine::Error::internal(format!(
                     "the filter {filter} was not offered by this table"
                 ));

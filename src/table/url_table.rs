@@ -19,8 +19,8 @@ use datafusion::logical_expr::TableType;
 use futures::future::BoxFuture;
 use url::Url;
 
-use self::name::Location;
-pub(crate) use self::name::{Named, looks_like_location};
+use self::name::TableLocation;
+pub(crate) use self::name::{ParsedLocation, looks_like_location};
 use tiledb_engine::Error;
 
 use crate::error::to_datafusion_error;
@@ -53,7 +53,7 @@ pub(crate) fn around(
     if inner.is::<ArrayCatalogs>() {
         return inner;
     }
-    let opener = Opener {
+    let opener = UrlTableOpener {
         open,
         list,
         runtime,
@@ -62,20 +62,20 @@ pub(crate) fn around(
 }
 
 #[derive(Clone)]
-struct Opener {
+struct UrlTableOpener {
     open: OpenArray,
     list: ListArrays,
     runtime: ArrayRuntime,
 }
 
-impl fmt::Debug for Opener {
+impl fmt::Debug for UrlTableOpener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opener").finish_non_exhaustive()
     }
 }
 
-impl Opener {
-    async fn open(&self, location: &Location) -> Result<Option<Arc<dyn TableProvider>>> {
+impl UrlTableOpener {
+    async fn open(&self, location: &TableLocation) -> Result<Option<Arc<dyn TableProvider>>> {
         let runtime = self.runtime.clone();
         (self.open)(location.path.clone(), location.options.clone(), runtime).await
     }
@@ -118,7 +118,7 @@ const SHOWN_ARRAYS: usize = 5;
 #[derive(Debug)]
 struct ArrayCatalogs {
     inner: Arc<dyn CatalogProviderList>,
-    opener: Opener,
+    opener: UrlTableOpener,
 }
 
 impl CatalogProviderList for ArrayCatalogs {
@@ -144,7 +144,7 @@ impl CatalogProviderList for ArrayCatalogs {
 #[derive(Debug)]
 struct ArrayCatalog {
     inner: Arc<dyn CatalogProvider>,
-    opener: Opener,
+    opener: UrlTableOpener,
 }
 
 impl CatalogProvider for ArrayCatalog {
@@ -155,7 +155,7 @@ impl CatalogProvider for ArrayCatalog {
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         let inner = self.inner.schema(name)?;
         let opener = self.opener.clone();
-        Some(Arc::new(ArraySchema { inner, opener }))
+        Some(Arc::new(ArraySchemaProvider { inner, opener }))
     }
 
     fn register_schema(
@@ -176,12 +176,12 @@ impl CatalogProvider for ArrayCatalog {
 }
 
 #[derive(Debug)]
-struct ArraySchema {
+struct ArraySchemaProvider {
     inner: Arc<dyn SchemaProvider>,
-    opener: Opener,
+    opener: UrlTableOpener,
 }
 
-impl ArraySchema {
+impl ArraySchemaProvider {
     /// The table. If its columns have changed, it is opened again and replaced.
     async fn renewed(
         &self,
@@ -212,7 +212,7 @@ impl ArraySchema {
 }
 
 #[async_trait]
-impl SchemaProvider for ArraySchema {
+impl SchemaProvider for ArraySchemaProvider {
     fn owner_name(&self) -> Option<&str> {
         self.inner.owner_name()
     }
@@ -226,7 +226,8 @@ impl SchemaProvider for ArraySchema {
             let table = self.inner.table(name).await?;
             return self.renewed(name, table).await;
         }
-        let location = Location::parse(name).map_err(|e| DataFusionError::External(Box::new(e)))?;
+        let location =
+            TableLocation::parse(name).map_err(|e| DataFusionError::External(Box::new(e)))?;
         let Some(location) = location else {
             return self.inner.table(name).await;
         };

@@ -75,6 +75,6 @@ pub use maintain::vacuum::{VacuumMode, VacuumOptions};
 pub use scan::EmptyCells;
 pub use storage::{Engine, EngineOptions, ExternalMembers, Location, MetadataCache, RequestLog};
 pub use write::array_metadata::MetadataEdit;
-pub use write::create::{ArrayBuilder, ArrayDefinition, Value};
+pub use write::create::{ArrayBuilder, ArrayDefinition, LiteralValue};
 pub use write::evolve::{Evolved, SchemaEvolution};
 pub use write::group::{GroupEdit, create_group};

@@ -13,7 +13,7 @@ use datafusion_cli::print_options::MaxRows;
 
 use crate::check::CheckArgs;
 use crate::maintain::{ConsolidateArgs, VacuumArgs};
-use crate::printing::Format;
+use crate::printing::OutputFormat;
 
 /// What `--version` prints after the name of the program.
 pub static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -79,7 +79,7 @@ Exit status: 0 if every statement succeeded, 1 if one failed or check found erro
 pub struct Args {
     /// What to do instead of running SQL
     #[command(subcommand)]
-    pub task: Option<Task>,
+    pub task: Option<ProgramTask>,
 
     /// Arrays, groups and files to open as tables, by path or URL; they are named after their last part
     #[arg(value_name = "PATH")]
@@ -110,8 +110,8 @@ pub struct Args {
     pub rc: Option<Vec<String>>,
 
     /// How results are printed
-    #[arg(long, value_enum, default_value_t = Format::Automatic)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Automatic)]
+    pub format: OutputFormat,
 
     /// Print tables as one block for each row
     #[arg(short = 'x', long)]
@@ -148,7 +148,7 @@ pub struct Args {
 
 /// What the program does besides running SQL.
 #[derive(Debug, Subcommand)]
-pub enum Task {
+pub enum ProgramTask {
     /// Check all data of an array or a group, and list damage and leftovers
     Check(CheckArgs),
 
@@ -241,7 +241,7 @@ mod tests {
             "nd-json",
         ]);
         assert_eq!(args.command, ["a", "b", "c"]);
-        assert_eq!(args.format, Format::NdJson);
+        assert_eq!(args.format, OutputFormat::NdJson);
         assert!(!args.is_session());
         assert!(!args.reads_sql_from_stdin());
         assert!(Args::parse_from(["tiledb-sql", "-f", "-"]).reads_sql_from_stdin());
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_task_comes_instead_of_sql() {
         let args = Args::parse_from(["tiledb-sql", "-q", "check", "./a", "--metadata-only"]);
-        let Some(Task::Check(check)) = &args.task else {
+        let Some(ProgramTask::Check(check)) = &args.task else {
             panic!("{args:?}")
         };
         assert!(check.metadata_only && !check.exact_statistics && args.quiet);

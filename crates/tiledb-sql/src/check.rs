@@ -8,14 +8,14 @@ use std::time::Instant;
 use clap::Args;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
-use datafusion_tiledb::dml::progress::Maintenance;
+use datafusion_tiledb::dml::progress::RunningMaintenance;
 use datafusion_tiledb::to_datafusion_error;
 use datafusion_tiledb::{Check, CheckOptions, Finding, TileDbTable};
 use futures::TryStreamExt;
 use tiledb_engine::maintain::check::Rule;
 
 use crate::interrupt::{self, Interruptible};
-use crate::progress::Showing;
+use crate::progress::ShownProgress;
 use crate::report;
 use crate::shell::Shell;
 
@@ -88,8 +88,8 @@ impl Shell {
             .session(&self.ctx)
             .check(options)
             .map_err(to_datafusion_error)?;
-        let mut showing = Showing::begin(&self.watch, quiet);
-        let maintenance = Maintenance::Check(Arc::clone(check.progress()));
+        let mut showing = ShownProgress::begin(&self.watch, quiet);
+        let maintenance = RunningMaintenance::Check(Arc::clone(check.progress()));
         self.watch.maintenance().begin(maintenance);
         let mut misread_deletes = false;
         while let Some(finding) = check.try_next().await.map_err(to_datafusion_error)? {

@@ -13,15 +13,20 @@ use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreMode;
 use datafusion_cli::print_options::MaxRows;
 
 use crate::interrupt::Interruptible;
-use crate::printing::{Format, Rows};
+use crate::printing::{OutputFormat, PrintedRows};
 use crate::report;
-use crate::shell::{Flow, OnError, Shell};
+use crate::shell::{OnError, Shell, ShellFlow};
 
 impl Shell {
     /// Runs one command (without its backslash); `place` says where it stands.
-    pub async fn command(&mut self, text: &str, place: Option<&str>, on_error: OnError) -> Flow {
+    pub async fn command(
+        &mut self,
+        text: &str,
+        place: Option<&str>,
+        on_error: OnError,
+    ) -> ShellFlow {
         let result = match parts(text) {
-            ("q", None) => return Flow::Quit,
+            ("q", None) => return ShellFlow::Quit,
             ("i", None) => Err(report::message("'\\i' needs a file: \\i FILE")),
             ("?", None) => self.list_commands(),
             ("help", None) => {
@@ -40,7 +45,7 @@ impl Shell {
             _ => Err(unknown(trimmed(text))),
         };
         match result {
-            Ok(()) => Flow::GoOn,
+            Ok(()) => ShellFlow::GoOn,
             Err(e) => self.fail(&e, place, on_error),
         }
     }
@@ -48,7 +53,7 @@ impl Shell {
     fn list_commands(&self) -> Result<()> {
         let began = Instant::now();
         let batch = commands_text()?;
-        let rows = Rows {
+        let rows = PrintedRows {
             schema: batch.schema(),
             count: batch.num_rows(),
             batches: &[batch],
@@ -194,9 +199,9 @@ fn on_or_off(state: bool) -> &'static str {
     if state { "on" } else { "off" }
 }
 
-fn format_called(name: &str) -> Result<Format> {
-    Format::from_str(name, true).map_err(|_| {
-        let values = Format::value_variants().iter();
+fn format_called(name: &str) -> Result<OutputFormat> {
+    OutputFormat::from_str(name, true).map_err(|_| {
+        let values = OutputFormat::value_variants().iter();
         let names = values.filter_map(ValueEnum::to_possible_value);
         let names = names.map(|value| value.get_name().to_owned());
         let names = names.collect::<Vec<_>>().join(", ");
@@ -209,18 +214,18 @@ fn unknown(words: &str) -> datafusion::error::DataFusionError {
 }
 
 /// A command as it is written, what may follow it, and what it does.
-pub struct Described {
+pub struct CommandHelp {
     pub name: &'static str,
     pub takes: &'static str,
     pub does: &'static str,
 }
 
-const fn described(name: &'static str, takes: &'static str, does: &'static str) -> Described {
-    Described { name, takes, does }
+const fn described(name: &'static str, takes: &'static str, does: &'static str) -> CommandHelp {
+    CommandHelp { name, takes, does }
 }
 
 /// The commands, in the order in which they are listed.
-pub const COMMANDS: [Described; 13] = [
+pub const COMMANDS: [CommandHelp; 13] = [
     described("\\d", "", "list tables"),
     described("\\d", "NAME", "describe a table"),
     described(
@@ -266,7 +271,7 @@ pub const COMMANDS: [Described; 13] = [
 
 /// The commands as rows.
 pub fn commands_text() -> Result<RecordBatch> {
-    let names = COMMANDS.iter().map(Described::usage);
+    let names = COMMANDS.iter().map(CommandHelp::usage);
     let does = COMMANDS.iter().map(|command| command.does);
     Ok(RecordBatch::try_from_iter([
         (
@@ -312,7 +317,7 @@ An array is a table; its path or URL in quotes is its name. A statement ends wit
 
 const KEYS: &str = "\nTab completes, Ctrl-C interrupts a statement, Ctrl-D leaves.\n";
 
-impl Described {
+impl CommandHelp {
     fn usage(&self) -> String {
         format!("{} {}", self.name, self.takes)
             .trim_end()
@@ -335,8 +340,8 @@ mod tests {
 
     #[test]
     fn formats_have_names() {
-        assert_eq!(format_called("Markdown").unwrap(), Format::Markdown);
-        assert_eq!(format_called("nd-json").unwrap(), Format::NdJson);
+        assert_eq!(format_called("Markdown").unwrap(), OutputFormat::Markdown);
+        assert_eq!(format_called("nd-json").unwrap(), OutputFormat::NdJson);
         let error = format_called("yaml").unwrap_err();
         assert!(
             report::describe(&error).contains("csv, tsv, table"),

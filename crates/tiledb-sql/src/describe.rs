@@ -12,7 +12,7 @@ use crate::report;
 use crate::shell::Shell;
 
 /// The kind of thing at a path or URL.
-pub enum Found {
+pub enum FoundObject {
     /// An array, in a few words.
     Array(String),
     Group,
@@ -41,7 +41,7 @@ impl Shell {
     async fn describe_place(&self, place: &str) -> Result<()> {
         let quoted = place.replace('\'', "''");
         match self.look(place).await? {
-            Found::Array(what) => {
+            FoundObject::Array(what) => {
                 self.notice(&format!("{what} {place}"));
                 self.statement(format!(
                     "SELECT name AS column, role, type, arrow_type, nullable, domain_low, domain_high, extent, enumeration, filters \
@@ -49,12 +49,12 @@ impl Shell {
                 ))
                 .await
             }
-            Found::Group => {
+            FoundObject::Group => {
                 self.notice(&format!("Group {place}"));
                 let members = format!("SELECT path, type, uri FROM tiledb_members('{quoted}')");
                 self.statement(members).await
             }
-            Found::Other => {
+            FoundObject::Other => {
                 let table = self.ctx.table_provider(TableReference::bare(place)).await;
                 table.map_err(|e| nothing_at(place, &e))?;
                 self.notice(&format!("Table {place}"));
@@ -64,7 +64,7 @@ impl Shell {
     }
 
     /// Finds out what lies at a place.
-    pub async fn look(&self, place: &str) -> Result<Found> {
+    pub async fn look(&self, place: &str) -> Result<FoundObject> {
         let quoted = place.replace('\'', "''");
         let facts =
             format!("SELECT array_type, format_version, cell_order FROM tiledb_array('{quoted}')");
@@ -72,8 +72,8 @@ impl Shell {
         let batches = match facts.await {
             Ok(batches) => batches,
             Err(e) => match kind_of(&e) {
-                Some(ErrorKind::IsAGroup) => return Ok(Found::Group),
-                Some(ErrorKind::NotFound | ErrorKind::NotAnArray) => return Ok(Found::Other),
+                Some(ErrorKind::IsAGroup) => return Ok(FoundObject::Group),
+                Some(ErrorKind::NotFound | ErrorKind::NotAnArray) => return Ok(FoundObject::Other),
                 _ => return Err(e),
             },
         };
@@ -92,7 +92,7 @@ impl Shell {
         if let Some(first) = what.get_mut(..1) {
             first.make_ascii_uppercase();
         }
-        Ok(Found::Array(what))
+        Ok(FoundObject::Array(what))
     }
 }
 

@@ -17,17 +17,17 @@ use rustyline::{Context, Result};
 
 use crate::completion::Completion;
 use crate::report;
-use crate::script::{Kind, Splitter};
+use crate::script::{PieceKind, Splitter};
 
 /// Helps to edit statements.
-pub struct Helper {
+pub struct EditHelper {
     /// Shows hints and colours.
     cli: CliHelper,
     completion: Completion,
     dialect: Dialect,
 }
 
-impl Helper {
+impl EditHelper {
     pub fn new(ctx: SessionContext, dialect: Dialect, color: bool) -> Self {
         Self {
             cli: CliHelper::new(&dialect, color),
@@ -56,7 +56,7 @@ fn readiness(text: &str, dialect: Dialect) -> ValidationResult {
         return ValidationResult::Incomplete;
     }
     for piece in &pieces {
-        if let Kind::Statement(sql) = &piece.kind
+        if let PieceKind::Statement(sql) = &piece.kind
             && let Err(error) = check_syntax(sql, dialect)
         {
             let error = report::describe(&error);
@@ -77,7 +77,7 @@ fn readiness(text: &str, dialect: Dialect) -> ValidationResult {
     }
 }
 
-impl Validator for Helper {
+impl Validator for EditHelper {
     fn validate(&self, ctx: &mut ValidationContext<'_>) -> Result<ValidationResult> {
         let readiness = readiness(ctx.input(), self.dialect);
         self.reset_hint();
@@ -85,7 +85,7 @@ impl Validator for Helper {
     }
 }
 
-impl Highlighter for Helper {
+impl Highlighter for EditHelper {
     fn highlight<'l>(&self, line: &'l str, pos: usize) -> Cow<'l, str> {
         self.cli.highlight(line, pos)
     }
@@ -99,7 +99,7 @@ impl Highlighter for Helper {
     }
 }
 
-impl Hinter for Helper {
+impl Hinter for EditHelper {
     type Hint = String;
 
     fn hint(&self, line: &str, pos: usize, ctx: &Context<'_>) -> Option<String> {
@@ -107,7 +107,7 @@ impl Hinter for Helper {
     }
 }
 
-impl Completer for Helper {
+impl Completer for EditHelper {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> Result<(usize, Vec<Pair>)> {
@@ -115,7 +115,7 @@ impl Completer for Helper {
     }
 }
 
-impl rustyline::Helper for Helper {}
+impl rustyline::Helper for EditHelper {}
 
 #[cfg(test)]
 mod tests {

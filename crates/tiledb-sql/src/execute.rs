@@ -24,24 +24,24 @@ use futures::StreamExt;
 use tokio::time::timeout;
 
 use crate::interrupt::Interruptible;
-use crate::printing::{Printing, Rows};
-use crate::progress::{Showing, Watch};
+use crate::printing::{PrintedRows, Printing};
+use crate::progress::{ShownProgress, StatementWatch};
 
 /// A query that takes longer goes on in a task of its own, so that an interrupt need not wait for a batch under way. To wait for
 /// another task takes a tenth of the time of a small query.
 const HAND_OVER_AFTER: Duration = Duration::from_millis(20);
 
 /// A statement that runs.
-pub struct Execution<'a> {
+pub struct StatementExecution<'a> {
     ctx: &'a SessionContext,
     printing: &'a Printing,
     running: &'a Interruptible,
     began: Instant,
-    showing: Mutex<Showing>,
+    showing: Mutex<ShownProgress>,
 }
 
 /// The rows of a query.
-struct Collected {
+struct CollectedRows {
     batches: Vec<RecordBatch>,
     /// The number of rows; those that are not shown are counted, but not kept.
     count: usize,
@@ -49,11 +49,11 @@ struct Collected {
     _reservation: MemoryReservation,
 }
 
-impl<'a> Execution<'a> {
+impl<'a> StatementExecution<'a> {
     pub fn new(
         ctx: &'a SessionContext,
         printing: &'a Printing,
-        watch: &Arc<Watch>,
+        watch: &Arc<StatementWatch>,
         running: &'a Interruptible,
     ) -> Self {
         Self {
@@ -61,13 +61,13 @@ impl<'a> Execution<'a> {
             printing,
             running,
             began: Instant::now(),
-            showing: Mutex::new(Showing::begin(watch, printing.quiet)),
+            showing: Mutex::new(ShownProgress::begin(watch, printing.quiet)),
         }
     }
 
     /// Prints that a statement without rows is done.
     pub fn print_nothing(&self) -> Result<()> {
-        let rows = Rows {
+        let rows = PrintedRows {
             schema: Arc::new(Schema::empty()),
             batches: &[],
             count: 0,
@@ -117,7 +117,7 @@ impl<'a> Execution<'a> {
             }
         };
         self.stop_showing();
-        let rows = Rows {
+        let rows = PrintedRows {
             schema,
             batches: &collected.batches,
             count: collected.count,
@@ -161,7 +161,7 @@ async fn collect(
     plan: Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
     most: MaxRows,
-) -> Result<Collected> {
+) -> Result<CollectedRows> {
     let reservation = MemoryConsumer::new("DataFusion-Cli").register(task.memory_pool());
     let most = match most {
         MaxRows::Unlimited => usize::MAX,
@@ -179,7 +179,7 @@ async fn collect(
             batches.push(batch.slice(0, wanted.min(batch.num_rows())));
         }
     }
-    Ok(Collected {
+    Ok(CollectedRows {
         batches,
         count,
         _reservation: reservation,

@@ -10,15 +10,15 @@ use zeroize::Zeroizing;
 
 use crate::commands::included_file;
 use crate::report;
-use crate::script::{Kind, Piece, Splitter};
-use crate::shell::{Flow, OnError, Shell};
+use crate::script::{PieceKind, ScriptPiece, Splitter};
+use crate::shell::{OnError, Shell, ShellFlow};
 
 /// How deep `\i` may nest, so that a file that includes itself is an error.
 const MAX_INCLUDES: usize = 16;
 
 impl Shell {
     /// Runs a file; `-` is the standard input.
-    pub async fn file(&mut self, path: &str, on_error: OnError) -> Flow {
+    pub async fn file(&mut self, path: &str, on_error: OnError) -> ShellFlow {
         if path == "-" || is_stdin_location(path) {
             return self
                 .lines(io::stdin().lock(), Some("stdin"), on_error)
@@ -40,7 +40,7 @@ impl Shell {
         mut reader: impl BufRead,
         source: Option<&str>,
         on_error: OnError,
-    ) -> Flow {
+    ) -> ShellFlow {
         let mut splitter = Splitter::default();
         let mut line = Zeroizing::new(String::new());
         let mut is_first = true;
@@ -61,7 +61,7 @@ impl Shell {
                 }
             };
             let flow = self.pieces(pieces, source, on_error).await;
-            if flow != Flow::GoOn {
+            if flow != ShellFlow::GoOn {
                 return flow;
             }
         }
@@ -71,30 +71,30 @@ impl Shell {
     /// Runs pieces of input; `source` names it in messages.
     pub async fn pieces(
         &mut self,
-        pieces: impl IntoIterator<Item = Piece>,
+        pieces: impl IntoIterator<Item = ScriptPiece>,
         source: Option<&str>,
         on_error: OnError,
-    ) -> Flow {
-        for Piece { line, kind } in pieces {
+    ) -> ShellFlow {
+        for ScriptPiece { line, kind } in pieces {
             let place = source.map(|s| format!("{s}, line {line}"));
             let flow = match kind {
-                Kind::Statement(sql) => match self.statement(sql).await {
-                    Ok(()) => Flow::GoOn,
+                PieceKind::Statement(sql) => match self.statement(sql).await {
+                    Ok(()) => ShellFlow::GoOn,
                     Err(e) => self.fail(&e, place.as_deref(), on_error),
                 },
-                Kind::Command(text) => match included_file(&text) {
+                PieceKind::Command(text) => match included_file(&text) {
                     Some(path) => self.include(path, place.as_deref(), on_error).await,
                     None => self.command(&text, place.as_deref(), on_error).await,
                 },
             };
-            if flow != Flow::GoOn {
+            if flow != ShellFlow::GoOn {
                 return flow;
             }
         }
-        Flow::GoOn
+        ShellFlow::GoOn
     }
 
-    async fn include(&mut self, path: &str, place: Option<&str>, on_error: OnError) -> Flow {
+    async fn include(&mut self, path: &str, place: Option<&str>, on_error: OnError) -> ShellFlow {
         if self.includes >= MAX_INCLUDES {
             let error =
                 report::message(format!("'\\i {path}': files include each other too deeply"));

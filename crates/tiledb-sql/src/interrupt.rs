@@ -102,8 +102,8 @@ impl Interruptible {
     }
 
     /// Stdout, which takes no more after a signal.
-    pub fn stdout(&self) -> Output<'_> {
-        Output {
+    pub fn stdout(&self) -> InterruptibleOutput<'_> {
+        InterruptibleOutput {
             stdout: io::BufWriter::new(io::stdout().lock()),
             running: self,
         }
@@ -117,12 +117,12 @@ impl Drop for Interruptible {
 }
 
 /// See [`Interruptible::stdout`].
-pub struct Output<'a> {
+pub struct InterruptibleOutput<'a> {
     stdout: io::BufWriter<io::StdoutLock<'static>>,
     running: &'a Interruptible,
 }
 
-impl Write for Output<'_> {
+impl Write for InterruptibleOutput<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.running.is_interrupted() {
             return Err(io::Error::other("interrupted"));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::check::{CheckArgs, CheckSummary};
-use crate::shell::{Flow, OnError, Shell};
+use crate::shell::{OnError, Shell, ShellFlow};
 
 /// Merge fragments, commits, footers or metadata files, without changing any result
 #[derive(Debug, Args)]
@@ -167,8 +167,8 @@ impl Shell {
     ) -> ExitCode {
         let statement = statement(function, place, options);
         match self.lines(statement.as_bytes(), None, OnError::Stop).await {
-            Flow::Stop(code) => code,
-            Flow::GoOn | Flow::Quit | Flow::Interrupted => ExitCode::SUCCESS,
+            ShellFlow::Stop(code) => code,
+            ShellFlow::GoOn | ShellFlow::Quit | ShellFlow::Interrupted => ExitCode::SUCCESS,
         }
     }
 }

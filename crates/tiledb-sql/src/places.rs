@@ -6,14 +6,14 @@
 use datafusion::common::TableReference;
 use datafusion::error::Result;
 
-use crate::describe::{Found, as_path, nothing_at};
+use crate::describe::{FoundObject, as_path, nothing_at};
 use crate::interrupt::Interruptible;
 use crate::report;
-use crate::shell::{Flow, OnError, Shell};
+use crate::shell::{OnError, Shell, ShellFlow};
 
 impl Shell {
     /// Opens the array, group or file at a place, and prints its name.
-    pub async fn open_place(&mut self, place: &str) -> Flow {
+    pub async fn open_place(&mut self, place: &str) -> ShellFlow {
         let running = Interruptible::begin();
         let opened = running
             .run(report::catch_panic(self.open(&as_path(place))))
@@ -21,7 +21,7 @@ impl Shell {
         match opened.unwrap_or_else(|| Err(report::interrupt())) {
             Ok(notice) => {
                 self.notice(&notice);
-                Flow::GoOn
+                ShellFlow::GoOn
             }
             Err(e) => self.fail(&e, None, OnError::Stop),
         }
@@ -29,9 +29,9 @@ impl Shell {
 
     async fn open(&self, place: &str) -> Result<String> {
         let what = match self.look(place).await? {
-            Found::Group => return self.attach(place).await,
-            Found::Array(_) => "array",
-            Found::Other => "file",
+            FoundObject::Group => return self.attach(place).await,
+            FoundObject::Array(_) => "array",
+            FoundObject::Other => "file",
         };
         let table = self.ctx.table_provider(TableReference::bare(place)).await;
         let table = table.map_err(|e| nothing_at(place, &e))?;

@@ -22,7 +22,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion_tiledb::dml::progress::{
-    Maintenance, MaintenanceWatch, Progress, Writing, progress_of, writing_of,
+    MaintenanceWatch, RunningMaintenance, ScanProgress, WriteProgress, progress_of, writing_of,
 };
 use indicatif::{
     DecimalBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike,
@@ -41,7 +41,7 @@ const ENOUGH_TO_ESTIMATE: f64 = 0.02;
 
 /// The plans of the statement that runs, and the maintenance that it has begun.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct StatementWatch {
     plans: Mutex<Vec<Arc<dyn ExecutionPlan>>>,
     maintenance: Arc<MaintenanceWatch>,
 }
@@ -49,12 +49,12 @@ pub struct Watch {
 /// How far a statement has come.
 #[derive(Default)]
 struct BarState {
-    scans: Option<Progress>,
-    writing: Option<Writing>,
-    maintenance: Option<Maintenance>,
+    scans: Option<ScanProgress>,
+    writing: Option<WriteProgress>,
+    maintenance: Option<RunningMaintenance>,
 }
 
-impl Watch {
+impl StatementWatch {
     /// A planner that shows the plans that it makes.
     pub fn planner(self: &Arc<Self>) -> Arc<dyn QueryPlanner + Send + Sync> {
         Arc::new(WatchedPlanner(Arc::clone(self)))
@@ -69,7 +69,7 @@ impl Watch {
     fn state(&self) -> BarState {
         let plans = self.plans();
         let parts = plans.iter().filter_map(progress_of);
-        let scans = parts.reduce(|a, b| Progress {
+        let scans = parts.reduce(|a, b| ScanProgress {
             done: a.done.saturating_add(b.done),
             all: a.all.saturating_add(b.all),
         });
@@ -92,7 +92,7 @@ impl Watch {
 
 /// DataFusion's planner.
 #[derive(Debug)]
-struct WatchedPlanner(Arc<Watch>);
+struct WatchedPlanner(Arc<StatementWatch>);
 
 #[async_trait]
 impl QueryPlanner for WatchedPlanner {
@@ -109,22 +109,22 @@ impl QueryPlanner for WatchedPlanner {
 }
 
 /// Forgets the plans of a statement when it ends, and clears its bar away.
-pub struct Showing {
-    watch: Arc<Watch>,
+pub struct ShownProgress {
+    watch: Arc<StatementWatch>,
     began: Instant,
     is_shown: bool,
-    bar: Option<Bar>,
+    bar: Option<ProgressBarThread>,
 }
 
 /// The thread that shows a bar.
-struct Bar {
+struct ProgressBarThread {
     ended: Arc<(Mutex<bool>, Condvar)>,
     thread: JoinHandle<()>,
 }
 
-impl Showing {
+impl ShownProgress {
     /// Begins with a statement. Without a terminal, or where nothing but results is wanted, nothing is shown.
-    pub fn begin(watch: &Arc<Watch>, quiet: bool) -> Self {
+    pub fn begin(watch: &Arc<StatementWatch>, quiet: bool) -> Self {
         watch.clear();
         let mut showing = Self {
             watch: Arc::clone(watch),
@@ -139,7 +139,7 @@ impl Showing {
     /// Shows a bar, or shows it again after something else was printed.
     pub fn go_on(&mut self) {
         if self.is_shown && self.bar.is_none() {
-            self.bar = Bar::begin(Arc::clone(&self.watch), self.began);
+            self.bar = ProgressBarThread::begin(Arc::clone(&self.watch), self.began);
         }
     }
 
@@ -155,16 +155,16 @@ impl Showing {
     }
 }
 
-impl Drop for Showing {
+impl Drop for ShownProgress {
     fn drop(&mut self) {
         self.end();
         self.watch.clear();
     }
 }
 
-impl Bar {
+impl ProgressBarThread {
     /// `None` if the system has no thread to spare.
-    fn begin(watch: Arc<Watch>, began: Instant) -> Option<Self> {
+    fn begin(watch: Arc<StatementWatch>, began: Instant) -> Option<Self> {
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
         let shared = Arc::clone(&ended);
         let thread = std::thread::Builder::new().name("progress".to_owned());
@@ -174,7 +174,7 @@ impl Bar {
 }
 
 /// Shows a bar until the statement has ended.
-fn show(watch: &Watch, began: Instant, (ended, wakes): &(Mutex<bool>, Condvar)) {
+fn show(watch: &StatementWatch, began: Instant, (ended, wakes): &(Mutex<bool>, Condvar)) {
     let mut shown: Option<ProgressBar> = None;
     let mut pause = PATIENCE;
     let mut guard = ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +186,7 @@ fn show(watch: &Watch, began: Instant, (ended, wakes): &(Mutex<bool>, Condvar)) 
         }
         pause = PERIOD;
         let bar = shown.get_or_insert_with(|| {
-            let narrow = Box::new(Narrow(Term::buffered_stderr()));
+            let narrow = Box::new(NarrowTerminal(Term::buffered_stderr()));
             let target = ProgressDrawTarget::term_like_with_hz(narrow, DRAWN_PER_SECOND);
             ProgressBar::with_draw_target(None, target)
         });
@@ -199,9 +199,9 @@ fn show(watch: &Watch, began: Instant, (ended, wakes): &(Mutex<bool>, Condvar)) 
 
 /// The terminal, but narrower, so that a `^C` behind the bar stays in its line, and is cleared away with it.
 #[derive(Debug)]
-struct Narrow(Term);
+struct NarrowTerminal(Term);
 
-impl TermLike for Narrow {
+impl TermLike for NarrowTerminal {
     fn width(&self) -> u16 {
         self.0.size().1.saturating_sub(ECHO).max(1)
     }
@@ -244,7 +244,7 @@ impl TermLike for Narrow {
 }
 
 fn draw(bar: &ProgressBar, state: &BarState, elapsed: Duration) {
-    let Line { share, text } = state.line(elapsed);
+    let ProgressLine { share, text } = state.line(elapsed);
     let line = match share {
         Some((done, all)) => {
             bar.set_length(all);
@@ -262,13 +262,13 @@ fn draw(bar: &ProgressBar, state: &BarState, elapsed: Duration) {
 
 /// What is shown of a statement.
 #[derive(Debug, PartialEq)]
-struct Line {
+struct ProgressLine {
     /// What was done, and what there is to do; shown as a bar.
     share: Option<(u64, u64)>,
     text: String,
 }
 
-impl Line {
+impl ProgressLine {
     /// A line with a bar as long as there is something left to do, and then without.
     fn until_all(done: u64, all: u64, text: String) -> Self {
         let share = (done < all).then_some((done, all));
@@ -277,7 +277,7 @@ impl Line {
 }
 
 impl BarState {
-    fn line(&self, elapsed: Duration) -> Line {
+    fn line(&self, elapsed: Duration) -> ProgressLine {
         let so_far = seconds(elapsed);
         if let Some(maintenance) = &self.maintenance {
             return line_of_maintenance(maintenance, &so_far);
@@ -288,15 +288,15 @@ impl BarState {
                 line_of_writing(writing, scans, &so_far)
             }
             // What follows the scans of a plan that writes cannot be estimated from them.
-            (Some(_), scans) => Line {
+            (Some(_), scans) => ProgressLine {
                 share: scans.map(|scans| (scans.done, scans.all)),
                 text: so_far,
             },
-            (None, Some(scans)) => Line {
+            (None, Some(scans)) => ProgressLine {
                 share: Some((scans.done, scans.all)),
                 text: told(scans, elapsed),
             },
-            (None, None) => Line {
+            (None, None) => ProgressLine {
                 share: None,
                 text: so_far,
             },
@@ -305,32 +305,36 @@ impl BarState {
 }
 
 /// Rows are read, sorted, and written.
-fn line_of_writing(writing: Writing, scans: Option<Progress>, so_far: &str) -> Line {
+fn line_of_writing(
+    writing: WriteProgress,
+    scans: Option<ScanProgress>,
+    so_far: &str,
+) -> ProgressLine {
     let (read, written) = (writing.rows_read, writing.rows_written);
     let (rows_read, rows_written) = (HumanCount(read), HumanCount(written));
     let bytes = DecimalBytes(writing.bytes_written);
     let reads = scans.filter(|scans| scans.done < scans.all);
     let share = reads.map(|scans| (scans.done, scans.all));
     match (written, writing.sorts) {
-        (0, true) if scans.is_some() && reads.is_none() => Line {
+        (0, true) if scans.is_some() && reads.is_none() => ProgressLine {
             share: None,
             text: format!("sorting {rows_read} rows, {so_far}"),
         },
-        (0, _) => Line {
+        (0, _) => ProgressLine {
             share,
             text: format!("{rows_read} rows read, {so_far}"),
         },
         // All rows were read when the first one came out of the sort.
-        (_, true) if written < read => Line::until_all(
+        (_, true) if written < read => ProgressLine::until_all(
             written,
             read,
             format!("{rows_written} of {rows_read} rows written, {bytes}, {so_far}"),
         ),
-        (_, true) => Line {
+        (_, true) => ProgressLine {
             share: None,
             text: format!("finishing {rows_written} rows, {bytes}, {so_far}"),
         },
-        (_, false) => Line {
+        (_, false) => ProgressLine {
             share,
             text: format!("{rows_written} rows written, {bytes}, {so_far}"),
         },
@@ -338,23 +342,23 @@ fn line_of_writing(writing: Writing, scans: Option<Progress>, so_far: &str) -> L
 }
 
 /// Until the amount of work is known, the line shows only the time.
-fn line_of_maintenance(maintenance: &Maintenance, so_far: &str) -> Line {
+fn line_of_maintenance(maintenance: &RunningMaintenance, so_far: &str) -> ProgressLine {
     let (done, all, text) = match maintenance {
-        Maintenance::Consolidation(progress) => {
+        RunningMaintenance::Consolidation(progress) => {
             let (done, all, written) = (progress.done(), progress.total(), progress.written());
             let (merged, cells) = (HumanCount(done), HumanCount(all));
             let (tiles, bytes) = (HumanCount(written.tiles()), DecimalBytes(written.bytes()));
             let text = format!("{merged} of {cells} cells merged, {tiles} tiles, {bytes}");
             (done, all, text)
         }
-        Maintenance::Vacuum(progress) => {
+        RunningMaintenance::Vacuum(progress) => {
             let (done, all) = (progress.done(), progress.total());
             let (gone, files) = (HumanCount(done), HumanCount(all));
             let bytes = DecimalBytes(progress.bytes());
             let text = format!("{gone} of {files} files and folders removed, {bytes}");
             (done, all, text)
         }
-        Maintenance::Check(progress) => {
+        RunningMaintenance::Check(progress) => {
             let counts = progress.counts();
             let (done, all) = (counts.fragments, counts.all_fragments);
             let (fragments, of) = (HumanCount(done), HumanCount(all));
@@ -367,13 +371,13 @@ fn line_of_maintenance(maintenance: &Maintenance, so_far: &str) -> Line {
         _ => (0, 0, String::new()),
     };
     match all {
-        0 => Line::until_all(0, 0, so_far.to_owned()),
-        _ => Line::until_all(done, all, format!("{text}, {so_far}")),
+        0 => ProgressLine::until_all(0, 0, so_far.to_owned()),
+        _ => ProgressLine::until_all(done, all, format!("{text}, {so_far}")),
     }
 }
 
 /// The text beside the bar.
-fn told(progress: Progress, elapsed: Duration) -> String {
+fn told(progress: ScanProgress, elapsed: Duration) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a share for the eye")]
     let share = progress.done as f64 / progress.all.max(1) as f64;
     let so_far = seconds(elapsed);
@@ -412,15 +416,15 @@ mod tests {
 
     #[test]
     fn the_time_left_is_estimated_once_there_is_something_to_go_by() {
-        let told = |done, all| told(Progress { done, all }, Duration::from_secs(10));
+        let told = |done, all| told(ScanProgress { done, all }, Duration::from_secs(10));
         assert_eq!(told(1, 1000), "10 s");
         assert_eq!(told(250, 1000), "10 s, about 30 s left");
         assert_eq!(told(1000, 1000), "10 s");
     }
 
-    fn line(scans: Option<(u64, u64)>, writing: Writing) -> (Option<(u64, u64)>, String) {
+    fn line(scans: Option<(u64, u64)>, writing: WriteProgress) -> (Option<(u64, u64)>, String) {
         let state = BarState {
-            scans: scans.map(|(done, all)| Progress { done, all }),
+            scans: scans.map(|(done, all)| ScanProgress { done, all }),
             writing: Some(writing),
             maintenance: None,
         };
@@ -430,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_bar_is_never_full_before_all_is_written() {
-        let at = |rows_read, rows_written| Writing {
+        let at = |rows_read, rows_written| WriteProgress {
             rows_read,
             sorts: true,
             rows_written,
@@ -451,7 +455,7 @@ mod tests {
         // The amount of data is known only for arrays.
         shown(None, at(1000, 0), None, "1,000 rows read, 5 s");
         // Rows that come in order are read and written at the same time.
-        let sorted = |writing: Writing| Writing {
+        let sorted = |writing: WriteProgress| WriteProgress {
             sorts: false,
             ..writing
         };
@@ -463,9 +467,9 @@ mod tests {
     #[test]
     fn maintenance_tells_the_time_until_there_is_something_to_do() {
         for maintenance in [
-            Maintenance::Consolidation(Arc::default()),
-            Maintenance::Vacuum(Arc::default()),
-            Maintenance::Check(Arc::default()),
+            RunningMaintenance::Consolidation(Arc::default()),
+            RunningMaintenance::Vacuum(Arc::default()),
+            RunningMaintenance::Check(Arc::default()),
         ] {
             let line = line_of_maintenance(&maintenance, "5 s");
             assert_eq!(

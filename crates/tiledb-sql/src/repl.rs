@@ -12,12 +12,12 @@ use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 
-use crate::editing::Helper;
+use crate::editing::EditHelper;
 use crate::report;
 use crate::script::Splitter;
-use crate::shell::{Flow, OnError, Shell};
+use crate::shell::{OnError, Shell, ShellFlow};
 
-type LineEditor = Editor<Helper, DefaultHistory>;
+type LineEditor = Editor<EditHelper, DefaultHistory>;
 
 /// Reads, runs and prints until the user leaves.
 pub async fn run(shell: &mut Shell) -> ExitCode {
@@ -44,7 +44,7 @@ fn open_editor(shell: &Shell) -> rustyline::Result<LineEditor> {
     let mut editor = LineEditor::with_config(config.build())?;
     let state = shell.ctx.state();
     let dialect = &state.config_options().sql_parser.dialect;
-    editor.set_helper(Some(Helper::new(
+    editor.set_helper(Some(EditHelper::new(
         shell.ctx.clone(),
         *dialect,
         shell.printing.color,
@@ -69,9 +69,9 @@ async fn read_lines(shell: &mut Shell, editor: &mut LineEditor) -> ExitCode {
                     let _ = editor.add_history_entry(text.trim_end());
                 }
                 match run_text(shell, &text).await {
-                    Flow::GoOn | Flow::Interrupted => {}
-                    Flow::Quit => return ExitCode::SUCCESS,
-                    Flow::Stop(code) => return code,
+                    ShellFlow::GoOn | ShellFlow::Interrupted => {}
+                    ShellFlow::Quit => return ExitCode::SUCCESS,
+                    ShellFlow::Stop(code) => return code,
                 }
                 if let Some(helper) = editor.helper_mut() {
                     // SET may have changed the dialect.
@@ -98,7 +98,7 @@ async fn read_lines(shell: &mut Shell, editor: &mut LineEditor) -> ExitCode {
     }
 }
 
-async fn run_text(shell: &mut Shell, text: &str) -> Flow {
+async fn run_text(shell: &mut Shell, text: &str) -> ShellFlow {
     let mut splitter = Splitter::default();
     let mut pieces: Vec<_> = text
         .lines()

@@ -78,24 +78,24 @@ impl io::Write for MaskedLog {
 
 /// The error of an interrupted statement.
 #[derive(Debug)]
-struct Interrupt;
+struct InterruptError;
 
-impl fmt::Display for Interrupt {
+impl fmt::Display for InterruptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("interrupted")
     }
 }
 
-impl StdError for Interrupt {}
+impl StdError for InterruptError {}
 
 /// The error of a statement that the user interrupted.
 pub fn interrupt() -> DataFusionError {
-    DataFusionError::External(Box::new(Interrupt))
+    DataFusionError::External(Box::new(InterruptError))
 }
 
 /// Whether [`interrupt`] made this error.
 pub fn is_interrupt(error: &DataFusionError) -> bool {
-    matches!(error, DataFusionError::External(inner) if inner.is::<Interrupt>())
+    matches!(error, DataFusionError::External(inner) if inner.is::<InterruptError>())
 }
 
 /// Says that a statement was interrupted, over the `^C` that the terminal shows.

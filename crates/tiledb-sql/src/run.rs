@@ -3,18 +3,20 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use crate::args::{Args, Task, VERSION};
+use crate::args::{Args, ProgramTask, VERSION};
 use crate::interrupt::Interruptible;
 use crate::repl;
-use crate::shell::{Flow, OnError, Shell};
+use crate::shell::{OnError, Shell, ShellFlow};
 
 impl Shell {
     /// Opens the places, then runs files, then commands; or a session if neither was given.
     pub async fn run(&mut self, args: Args) -> ExitCode {
         match &args.task {
-            Some(Task::Check(check)) => return self.check(check, args.quiet).await,
-            Some(Task::Consolidate(consolidate)) => return self.consolidate(consolidate).await,
-            Some(Task::Vacuum(vacuum)) => return self.vacuum(vacuum).await,
+            Some(ProgramTask::Check(check)) => return self.check(check, args.quiet).await,
+            Some(ProgramTask::Consolidate(consolidate)) => {
+                return self.consolidate(consolidate).await;
+            }
+            Some(ProgramTask::Vacuum(vacuum)) => return self.vacuum(vacuum).await,
             None => {}
         }
         self.is_interactive = args.is_session() && io::stdin().is_terminal();
@@ -24,9 +26,9 @@ impl Shell {
         }
         for place in &args.places {
             match self.open_place(place).await {
-                Flow::GoOn | Flow::Interrupted => {}
-                Flow::Quit => return ExitCode::SUCCESS,
-                Flow::Stop(code) => return code,
+                ShellFlow::GoOn | ShellFlow::Interrupted => {}
+                ShellFlow::Quit => return ExitCode::SUCCESS,
+                ShellFlow::Stop(code) => return code,
             }
         }
         if args.is_session() {
@@ -34,16 +36,16 @@ impl Shell {
         }
         for file in &args.file {
             match self.file(file, OnError::Stop).await {
-                Flow::GoOn | Flow::Interrupted => {}
-                Flow::Quit => return ExitCode::SUCCESS,
-                Flow::Stop(code) => return code,
+                ShellFlow::GoOn | ShellFlow::Interrupted => {}
+                ShellFlow::Quit => return ExitCode::SUCCESS,
+                ShellFlow::Stop(code) => return code,
             }
         }
         for command in &args.command {
             match self.lines(command.as_bytes(), None, OnError::Stop).await {
-                Flow::GoOn | Flow::Interrupted => {}
-                Flow::Quit => return ExitCode::SUCCESS,
-                Flow::Stop(code) => return code,
+                ShellFlow::GoOn | ShellFlow::Interrupted => {}
+                ShellFlow::Quit => return ExitCode::SUCCESS,
+                ShellFlow::Stop(code) => return code,
             }
         }
         ExitCode::SUCCESS
@@ -61,9 +63,9 @@ impl Shell {
         });
         for file in &rc {
             match self.file(file, OnError::GoOn).await {
-                Flow::GoOn | Flow::Interrupted => {}
-                Flow::Quit => return self.exit_code(),
-                Flow::Stop(code) => return code,
+                ShellFlow::GoOn | ShellFlow::Interrupted => {}
+                ShellFlow::Quit => return self.exit_code(),
+                ShellFlow::Stop(code) => return code,
             }
         }
         if self.is_interactive {
@@ -73,8 +75,8 @@ impl Shell {
             .lines(io::stdin().lock(), Some("stdin"), OnError::GoOn)
             .await
         {
-            Flow::Stop(code) => code,
-            Flow::GoOn | Flow::Quit | Flow::Interrupted => self.exit_code(),
+            ShellFlow::Stop(code) => code,
+            ShellFlow::GoOn | ShellFlow::Quit | ShellFlow::Interrupted => self.exit_code(),
         }
     }
 

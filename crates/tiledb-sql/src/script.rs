@@ -8,14 +8,14 @@ use zeroize::Zeroizing;
 
 /// One thing to run.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct ScriptPiece {
     /// The line it begins on, counted from 1.
     pub line: usize,
-    pub kind: Kind,
+    pub kind: PieceKind,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PieceKind {
     /// A SQL statement, with its semicolon if it had one.
     Statement(String),
     /// A command, without its backslash.
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Inside {
+enum ScriptContext {
     #[default]
     Nothing,
     /// A word, which may contain a dollar sign.
@@ -38,7 +38,7 @@ enum Inside {
 /// Collects lines until they make statements.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    inside: Inside,
+    inside: ScriptContext,
     /// What a dollar-quoted string begins and ends with: `$$`, or a word between the two signs.
     tag: String,
     text: String,
@@ -49,15 +49,15 @@ pub struct Splitter {
 
 impl Splitter {
     /// Takes the next line and returns what it completes.
-    pub fn push_line(&mut self, line: &str) -> Vec<Piece> {
+    pub fn push_line(&mut self, line: &str) -> Vec<ScriptPiece> {
         self.line += 1;
         let line = line.trim_end_matches(['\n', '\r']);
         if self.is_between() {
             let command = line.trim_start().strip_prefix('\\').map(str::trim);
             if let Some(command) = command.or_else(|| command_word(line)) {
                 self.text.clear();
-                let kind = Kind::Command(command.to_owned());
-                return vec![Piece {
+                let kind = PieceKind::Command(command.to_owned());
+                return vec![ScriptPiece {
                     line: self.line,
                     kind,
                 }];
@@ -76,8 +76,8 @@ impl Splitter {
             self.text.push_str(taken);
             rest = after;
             match inside {
-                Inside::Nothing if c == ';' => pieces.extend(self.finish()),
-                Inside::LineComment | Inside::BlockComment(_) => {}
+                ScriptContext::Nothing if c == ';' => pieces.extend(self.finish()),
+                ScriptContext::LineComment | ScriptContext::BlockComment(_) => {}
                 // The closing characters of a comment, and blanks, begin nothing.
                 _ if c.is_whitespace() || ends_comment => {}
                 _ => {
@@ -85,8 +85,11 @@ impl Splitter {
                 }
             }
         }
-        if matches!(self.inside, Inside::LineComment | Inside::Word) {
-            self.inside = Inside::Nothing;
+        if matches!(
+            self.inside,
+            ScriptContext::LineComment | ScriptContext::Word
+        ) {
+            self.inside = ScriptContext::Nothing;
         }
         self.text.push('\n');
         pieces
@@ -94,50 +97,56 @@ impl Splitter {
 
     /// Whether a statement could begin here: nothing but blanks and comments came since the last one ended.
     pub fn is_between(&self) -> bool {
-        self.begins.is_none() && self.inside == Inside::Nothing
+        self.begins.is_none() && self.inside == ScriptContext::Nothing
     }
 
     /// Returns the statement that no semicolon ended, if there is one.
-    pub fn finish(&mut self) -> Option<Piece> {
+    pub fn finish(&mut self) -> Option<ScriptPiece> {
         let text = Zeroizing::new(std::mem::take(&mut self.text));
-        self.inside = Inside::Nothing;
+        self.inside = ScriptContext::Nothing;
         let line = self.begins.take()?;
-        let kind = Kind::Statement(text.trim().to_owned());
-        Some(Piece { line, kind })
+        let kind = PieceKind::Statement(text.trim().to_owned());
+        Some(ScriptPiece { line, kind })
     }
 
     /// What the text is inside of behind the first bytes of `rest`, and how many they are.
-    fn step(&mut self, rest: &str) -> (Inside, usize) {
+    fn step(&mut self, rest: &str) -> (ScriptContext, usize) {
         let mut chars = rest.chars();
         let c = chars.next().unwrap_or_default();
         let one = c.len_utf8();
         match (self.inside, c, chars.next().unwrap_or_default()) {
-            (Inside::Word, c, _) if is_in_word(c) => (Inside::Word, one),
-            (Inside::Nothing | Inside::Word, '-', '-') => (Inside::LineComment, 2),
-            (Inside::Nothing | Inside::Word, '/', '*') => (Inside::BlockComment(1), 2),
-            (Inside::Nothing | Inside::Word, quote @ ('\'' | '"' | '`'), _) => {
-                (Inside::Quotes(quote), one)
+            (ScriptContext::Word, c, _) if is_in_word(c) => (ScriptContext::Word, one),
+            (ScriptContext::Nothing | ScriptContext::Word, '-', '-') => {
+                (ScriptContext::LineComment, 2)
             }
-            (Inside::Nothing | Inside::Word, '$', _) => match tag_of(rest) {
+            (ScriptContext::Nothing | ScriptContext::Word, '/', '*') => {
+                (ScriptContext::BlockComment(1), 2)
+            }
+            (ScriptContext::Nothing | ScriptContext::Word, quote @ ('\'' | '"' | '`'), _) => {
+                (ScriptContext::Quotes(quote), one)
+            }
+            (ScriptContext::Nothing | ScriptContext::Word, '$', _) => match tag_of(rest) {
                 Some(tag) => {
                     tag.clone_into(&mut self.tag);
-                    (Inside::Dollars, tag.len())
+                    (ScriptContext::Dollars, tag.len())
                 }
-                None => (Inside::Nothing, one),
+                None => (ScriptContext::Nothing, one),
             },
-            (Inside::Nothing | Inside::Word, c, _) if begins_word(c) => (Inside::Word, one),
-            (Inside::Nothing | Inside::Word, ..) => (Inside::Nothing, one),
-            (Inside::Quotes(quote), c, _) if c == quote => (Inside::Nothing, one),
-            (Inside::Dollars, ..) if rest.starts_with(&self.tag) => {
-                (Inside::Nothing, self.tag.len())
+            (ScriptContext::Nothing | ScriptContext::Word, c, _) if begins_word(c) => {
+                (ScriptContext::Word, one)
             }
-            (Inside::BlockComment(depth), '/', '*') => {
-                (Inside::BlockComment(depth.saturating_add(1)), 2)
+            (ScriptContext::Nothing | ScriptContext::Word, ..) => (ScriptContext::Nothing, one),
+            (ScriptContext::Quotes(quote), c, _) if c == quote => (ScriptContext::Nothing, one),
+            (ScriptContext::Dollars, ..) if rest.starts_with(&self.tag) => {
+                (ScriptContext::Nothing, self.tag.len())
             }
-            (Inside::BlockComment(depth), '*', '/') if depth > 1 => {
-                (Inside::BlockComment(depth - 1), 2)
+            (ScriptContext::BlockComment(depth), '/', '*') => {
+                (ScriptContext::BlockComment(depth.saturating_add(1)), 2)
             }
-            (Inside::BlockComment(_), '*', '/') => (Inside::Nothing, 2),
+            (ScriptContext::BlockComment(depth), '*', '/') if depth > 1 => {
+                (ScriptContext::BlockComment(depth - 1), 2)
+            }
+            (ScriptContext::BlockComment(_), '*', '/') => (ScriptContext::Nothing, 2),
             (inside, ..) => (inside, one),
         }
     }
@@ -181,8 +190,8 @@ mod tests {
         pieces
             .into_iter()
             .map(|p| match p.kind {
-                Kind::Statement(sql) => (p.line, sql),
-                Kind::Command(command) => (p.line, format!("\\{command}")),
+                PieceKind::Statement(sql) => (p.line, sql),
+                PieceKind::Command(command) => (p.line, format!("\\{command}")),
             })
             .collect()
     }

@@ -31,7 +31,7 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::args::Args;
 use crate::printing::{Pager, Printing};
-use crate::progress::Watch;
+use crate::progress::StatementWatch;
 use crate::shell::Shell;
 use crate::stores::ShellStores;
 
@@ -66,7 +66,7 @@ pub async fn open(args: &Args) -> Result<Shell> {
         );
     }
 
-    let watch = Arc::new(Watch::default());
+    let watch = Arc::new(StatementWatch::default());
     let statement_stores = Arc::new(ShellStores::new(args.reads_sql_from_stdin()));
     let depth = StatementDepth {
         most_operators: MOST_OPERATORS,

@@ -14,10 +14,10 @@ use datafusion::prelude::SessionContext;
 use datafusion_tiledb::session::{self, StartedStatement};
 use zeroize::Zeroizing;
 
-use crate::execute::Execution;
+use crate::execute::StatementExecution;
 use crate::interrupt::{self, Interruptible};
-use crate::printing::{Printing, Rows};
-use crate::progress::Watch;
+use crate::printing::{PrintedRows, Printing};
+use crate::progress::StatementWatch;
 use crate::report;
 use crate::stores::ShellStores;
 
@@ -30,7 +30,7 @@ pub enum OnError {
 
 /// How a piece of input ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Flow {
+pub enum ShellFlow {
     GoOn,
     Quit,
     /// The user interrupted a statement: what was given with it is not wanted either, but the shell is.
@@ -44,7 +44,7 @@ pub struct Shell {
     pub ctx: SessionContext,
     pub printing: Printing,
     /// The plans of the statement that runs.
-    pub watch: Arc<Watch>,
+    pub watch: Arc<StatementWatch>,
     /// Makes the object stores of statements.
     stores: Arc<ShellStores>,
     /// Whether a user types the statements.
@@ -59,7 +59,7 @@ impl Shell {
     pub fn new(
         ctx: SessionContext,
         printing: Printing,
-        watch: Arc<Watch>,
+        watch: Arc<StatementWatch>,
         stores: Arc<ShellStores>,
     ) -> Self {
         Self {
@@ -79,20 +79,20 @@ impl Shell {
         error: &DataFusionError,
         place: Option<&str>,
         on_error: OnError,
-    ) -> Flow {
+    ) -> ShellFlow {
         if report::is_interrupt(error) {
             report::print_interrupt();
             return match self.is_interactive {
-                true => Flow::Interrupted,
-                false => Flow::Stop(interrupt::exit_code()),
+                true => ShellFlow::Interrupted,
+                false => ShellFlow::Stop(interrupt::exit_code()),
             };
         }
         if on_error == OnError::Stop || report::is_closed_output(error) {
-            return Flow::Stop(report::failure(error, place));
+            return ShellFlow::Stop(report::failure(error, place));
         }
         report::print(error, place);
         self.failed = true;
-        Flow::GoOn
+        ShellFlow::GoOn
     }
 
     /// Runs one statement and prints its result. Ctrl-C ends it.
@@ -130,7 +130,7 @@ impl Shell {
         running: &Interruptible,
         explains: &AtomicBool,
     ) -> Result<()> {
-        let execution = Execution::new(&self.ctx, &self.printing, &self.watch, running);
+        let execution = StatementExecution::new(&self.ctx, &self.printing, &self.watch, running);
         let (frame, is_description) = match self.start(sql).await? {
             StartedStatement::Done { notice } => {
                 execution.stop_showing();
@@ -176,7 +176,7 @@ impl Shell {
     /// Prints rows that no statement of DataFusion gave.
     pub fn print_rows(
         &self,
-        rows: &Rows<'_>,
+        rows: &PrintedRows<'_>,
         began: Instant,
         running: &Interruptible,
     ) -> Result<()> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use datafusion::prelude::SessionContext;
 use libtest_mimic::Failed;
-use tiledb_engine::format::delete_condition::{Comparison, Condition, Test};
+use tiledb_engine::format::delete_condition::{Comparison, ConditionTest, DeleteCondition};
 
 use super::{found, run};
 use crate::support::array_files::contents;
@@ -50,7 +50,8 @@ async fn stored_deletes(duplicates: bool) -> Result<(), Failed> {
         let survivors = survivors_of(&ctx, &array, &cells, &condition).await;
         let survivors = survivors.map_err(|e| format!("{condition}: {e:?}"))?;
         stored += usize::from(survivors.is_some());
-        nested += usize::from(survivors.is_some_and(|tree| matches!(tree, Condition::Any(_))));
+        nested +=
+            usize::from(survivors.is_some_and(|tree| matches!(tree, DeleteCondition::Any(_))));
     }
     match stored > tries / 2 && nested > tries / 8 {
         true => Ok(()),
@@ -65,7 +66,7 @@ async fn survivors_of(
     array: &Path,
     cells: &[RandomCell],
     condition: &str,
-) -> Result<Option<Condition>, Failed> {
+) -> Result<Option<DeleteCondition>, Failed> {
     const ROW: &str = "((x * 100 + y) * 100 + v) * 1000 + ascii(s)";
     run(ctx, &format!("DELETE FROM t WHERE {condition}")).await?;
     let left = found(ctx, &format!("SELECT {ROW} FROM t")).await?;
@@ -84,7 +85,7 @@ async fn survivors_of(
             false => Err(format!("{deletes:?} were stored").into()),
         };
     };
-    let tree = Condition::decode_delete(&contents(&std::fs::read(delete)?))?;
+    let tree = DeleteCondition::decode_delete(&contents(&std::fs::read(delete)?))?;
     std::fs::remove_file(delete)?;
     let read = cells
         .iter()
@@ -102,22 +103,22 @@ async fn survivors_of(
 /// Whether a cell survives in libtiledb 2.30. libtiledb keeps one flag for each cell. A test clears the flag, or sets it if the
 /// test is one of several alternatives. A group of alternatives can only clear the flag, even inside another group, so
 /// alternatives nested in alternatives lose cells.
-fn in_libtiledb(tree: &Condition, cell: &RandomCell, so_far: bool, or: bool) -> bool {
-    let each = |start: bool, or: bool, nodes: &[Condition]| {
+fn in_libtiledb(tree: &DeleteCondition, cell: &RandomCell, so_far: bool, or: bool) -> bool {
+    let each = |start: bool, or: bool, nodes: &[DeleteCondition]| {
         nodes
             .iter()
             .fold(start, |so_far, node| in_libtiledb(node, cell, so_far, or))
     };
     match tree {
-        Condition::Test { field, test } if or => so_far | holds(field, test, cell),
-        Condition::Test { field, test } => so_far & holds(field, test, cell),
-        Condition::All(nodes) if or => so_far | each(true, false, nodes),
-        Condition::All(nodes) => each(so_far, false, nodes),
-        Condition::Any(nodes) => so_far & each(false, true, nodes),
+        DeleteCondition::Test { field, test } if or => so_far | holds(field, test, cell),
+        DeleteCondition::Test { field, test } => so_far & holds(field, test, cell),
+        DeleteCondition::All(nodes) if or => so_far | each(true, false, nodes),
+        DeleteCondition::All(nodes) => each(so_far, false, nodes),
+        DeleteCondition::Any(nodes) => so_far & each(false, true, nodes),
     }
 }
 
-fn holds(field: &str, test: &Test, (x, y, v, s): &RandomCell) -> bool {
+fn holds(field: &str, test: &ConditionTest, (x, y, v, s): &RandomCell) -> bool {
     let number = |bytes: &[u8]| match bytes {
         [letter] => i32::from(*letter),
         bytes => i32::from_le_bytes(bytes.try_into().expect("a number")),
@@ -129,7 +130,7 @@ fn holds(field: &str, test: &Test, (x, y, v, s): &RandomCell) -> bool {
         _ => i32::from(*s),
     };
     match test {
-        Test::Compare(comparison, value) => {
+        ConditionTest::Compare(comparison, value) => {
             let value = number(value);
             match comparison {
                 Comparison::Lt => cell < value,
@@ -140,10 +141,10 @@ fn holds(field: &str, test: &Test, (x, y, v, s): &RandomCell) -> bool {
                 Comparison::Ne => cell != value,
             }
         }
-        Test::Member { members, negated } => {
+        ConditionTest::Member { members, negated } => {
             members.iter().any(|member| number(member) == cell) != *negated
         }
-        Test::Always(always) => *always,
+        ConditionTest::Always(always) => *always,
     }
 }
 

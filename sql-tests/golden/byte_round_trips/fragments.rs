@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use datafusion_tiledb::Result;
 use libtest_mimic::Failed;
-use tiledb_engine::filter::{Pipeline, Scratch, TileContext, TileEncoder, generic_tile};
+use tiledb_engine::filter::{FilterScratch, Pipeline, TileContext, TileEncoder, generic_tile};
 use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::delete_condition::{
     decode_processed_conditions, encode_processed_conditions,
 };
-use tiledb_engine::format::filter_list::{Filter, FilterList, Setting};
+use tiledb_engine::format::filter_list::{Filter, FilterList, FilterSetting};
 use tiledb_engine::format::fragment::footer::Footer;
 use tiledb_engine::format::fragment::offsets::{decode_u64s, encode_u64s};
 use tiledb_engine::format::fragment::rtree::Mbrs;
@@ -161,7 +161,8 @@ fn is_free(filters: &FilterList) -> bool {
 
 /// Whether there are images that nobody writes here.
 fn makes_lossy_images(filters: &FilterList) -> bool {
-    let lossy = |setting: &Setting| !matches!(setting, Setting::Image(image) if image.lossless);
+    let lossy =
+        |setting: &FilterSetting| !matches!(setting, FilterSetting::Image(image) if image.lossless);
     let mut stages = filters.stages();
     stages.any(|(filter, setting)| matches!(filter, Filter::WebP(_)) && lossy(setting))
 }
@@ -230,7 +231,7 @@ impl Tiles<'_> {
         let size = sizes.iter().sum();
         let mut read = vec![0; size];
         if pipeline
-            .decode(stored, &mut read, &mut Scratch::default())
+            .decode(stored, &mut read, &mut FilterScratch::default())
             .is_err()
         {
             return Ok(None);
@@ -250,7 +251,7 @@ impl Tiles<'_> {
             // The offset of a window that is not reduced is whatever was in the memory of its writer.
             Ok(is) if is_free || (reduces(self.filters) && is.len() == stored.len()) => {
                 let mut back = vec![0; size];
-                pipeline.decode(&is, &mut back, &mut Scratch::default())?;
+                pipeline.decode(&is, &mut back, &mut FilterScratch::default())?;
                 written.compare(&self.path, &what, &read, &back);
             }
             Ok(is) => written.compare(&self.path, &what, stored, &is),
@@ -275,7 +276,8 @@ impl Tiles<'_> {
         };
         let bytes = sizes.iter().sum();
         let read = |stored: &[u8]| {
-            let strings = pipeline.decode_strings(stored, cells, bytes, &mut Scratch::default())?;
+            let strings =
+                pipeline.decode_strings(stored, cells, bytes, &mut FilterScratch::default())?;
             strings.cells()
         };
         let Ok((data, starts)) = read(stored) else {

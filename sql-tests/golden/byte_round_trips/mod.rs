@@ -13,7 +13,7 @@ use tiledb_engine::format::commit::{
     CommitEntryKind, CommitKind, LIST_START, encode_commit_list, encode_consolidated_commits,
     encode_ignore, encode_vacuum, parse_consolidated_commits, parse_ignore, parse_vacuum,
 };
-use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::delete_condition::DeleteCondition;
 use tiledb_engine::format::enumeration::Enumeration;
 use tiledb_engine::format::fragment::consolidated;
 use tiledb_engine::format::generic_tile::GenericTileHeader;
@@ -69,7 +69,11 @@ const KINDS: [Kind; 6] = [
     Kind {
         name: "deletes",
         is: |folder, name| folder == "__commits" && name.ends_with(".del"),
-        again: |tile| Condition::decode_delete(tile)?.encode_delete().map(Some),
+        again: |tile| {
+            DeleteCondition::decode_delete(tile)?
+                .encode_delete()
+                .map(Some)
+        },
         at_least: 50,
     },
     Kind {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tiledb_engine::filter::{Pipeline, Scratch, TileContext, TileEncoder};
+use tiledb_engine::filter::{FilterScratch, Pipeline, TileContext, TileEncoder};
 use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::filter_list::FilterList;
 use tiledb_engine::format::fragment::footer::{Footer, SectionOffsets};
@@ -198,7 +198,7 @@ fn context(datatype: Datatype) -> TileContext {
 fn unfiltered(filters: &FilterList, datatype: Datatype, tile: &[u8], bytes: usize) -> Vec<u8> {
     let pipeline = Pipeline::new(filters, &context(datatype), None).expect("filters");
     let mut unfiltered = vec![0; bytes];
-    let decoded = pipeline.decode(tile, &mut unfiltered, &mut Scratch::default());
+    let decoded = pipeline.decode(tile, &mut unfiltered, &mut FilterScratch::default());
     decoded.expect("a tile");
     unfiltered
 }

@@ -10,7 +10,7 @@ use datafusion_tiledb::{
 use libtest_mimic::Failed;
 use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::enumeration::Enumeration;
-use tiledb_engine::format::filter_list::{Filter, FilterList, Setting};
+use tiledb_engine::format::filter_list::{Filter, FilterList, FilterSetting};
 use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::storage::Location;
 
@@ -226,7 +226,7 @@ async fn changed_schemas(with: EditedFiles<'_>) -> Result<(), Failed> {
             new.enumeration = None;
             new.filters = FilterList {
                 filters: vec![Filter::Bitsort],
-                settings: vec![Setting::None],
+                settings: vec![FilterSetting::None],
                 ..FilterList::default()
             };
             s.attributes.push(new);

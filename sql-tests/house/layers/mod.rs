@@ -1,11 +1,12 @@
 //! The layers of the crates depend downward only, folders of one level do not see each other, and the modules of one folder
-//! form no circle. Files and functions are short, and arrays are tracked in archives.
+//! form no circle. Files and functions are short, types have names of their own, and arrays are tracked in archives.
 //!
 //! The rule keeps `format`, `filter` and `geometry` pure functions that can be fuzzed alone, and SQL out of the engine.
 //! It is checked on the text, without comments.
 
 mod limits;
 mod modules;
+mod type_names;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -9,9 +9,9 @@ use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::arrow::{NullPolicy, TypeOptions};
 use tiledb_engine::write::create::ArrayBuilder;
 use tiledb_engine::write::fields::{WrittenFields, cell_writers};
-use tiledb_engine::write::trial::{Best, best_filters};
+use tiledb_engine::write::trial::{BestFilters, best_filters};
 
-use super::profile::Profile;
+use super::profile::RowProfile;
 use crate::error::to_datafusion_error;
 
 /// The bytes of one tile's values in the widest column, about, at most.
@@ -31,7 +31,7 @@ const SHORT_IDS: u64 = 65_535;
 
 /// From what the domains of dimensions are made where none was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Domains {
+pub(super) enum DomainChoice {
     /// From types, so that any row can be added later; those of dense arrays and along a Hilbert curve from the rows.
     Types,
     /// From the rows: the least and the greatest value.
@@ -40,22 +40,22 @@ pub(super) enum Domains {
 
 /// One thing that was chosen, as an option with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct OptionChoice {
     /// The option, without prefix.
     pub(super) option: String,
     /// What was chosen.
     pub(super) value: String,
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for OptionChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = {}", self.option, self.value)
     }
 }
 
-impl Choice {
+impl OptionChoice {
     /// The filters of a column, which proved best.
-    pub(super) fn of_filters(builder: &ArrayBuilder, column: &str, best: &Best) -> Self {
+    pub(super) fn of_filters(builder: &ArrayBuilder, column: &str, best: &BestFilters) -> Self {
         let kind = if builder.dimensions().any(|dimension| dimension == column) {
             "dim"
         } else {
@@ -79,24 +79,24 @@ impl Choice {
 /// A coordinate does not fit its dimension, or the rows of a dense array leave cells of their domain out.
 pub(super) fn choose(
     builder: &mut ArrayBuilder,
-    profile: &mut Profile,
-    domains: Domains,
+    profile: &mut RowProfile,
+    domains: DomainChoice,
     types: &TypeOptions,
-) -> Result<Vec<Choice>> {
+) -> Result<Vec<OptionChoice>> {
     let mut made = Vec::new();
-    let mut say = |option: String, value: String| made.push(Choice { option, value });
+    let mut say = |option: String, value: String| made.push(OptionChoice { option, value });
     let capacity = capacity(profile, builder);
     let tile = builder.capacity().unwrap_or(capacity);
     // Cells of one tile are all read together, whatever their order.
     let hilbert = builder.may_follow_hilbert() && profile.rows > tile;
-    if hilbert || builder.lacks_domains() || domains == Domains::Rows {
+    if hilbert || builder.lacks_domains() || domains == DomainChoice::Rows {
         let mut chosen = false;
         for column in &mut profile.columns {
             let range = column.range()?;
             let Some([low, high]) = &range else {
                 continue;
             };
-            let room = !builder.is_dense() && domains == Domains::Types;
+            let room = !builder.is_dense() && domains == DomainChoice::Types;
             let shown = builder.suggest_domain(&column.name, [low, high], room, types);
             if let Some(shown) = shown.map_err(to_datafusion_error)? {
                 say(format!("dim.{}.domain", column.name), shown);
@@ -146,7 +146,7 @@ pub(super) fn choose(
 }
 
 /// As many cells as usual; more if each tile would repeat much of a dictionary, and fewer if those of some column are wide.
-fn capacity(profile: &Profile, builder: &ArrayBuilder) -> u64 {
+fn capacity(profile: &RowProfile, builder: &ArrayBuilder) -> u64 {
     let widest = profile.columns.iter().map(|column| column.bytes).max();
     let width = widest.unwrap_or(0).div_ceil(profile.rows.max(1)).max(1);
     let usual = (profile.rows / MANY_TILES).clamp(USUAL_CAPACITY, MOST_CAPACITY);
@@ -161,7 +161,7 @@ fn capacity(profile: &Profile, builder: &ArrayBuilder) -> u64 {
 
 /// The most values that a dimension of text repeats in tile after tile. Cells are sorted by the first dimension, so that a tile has
 /// few values of it.
-fn repeated(profile: &Profile, builder: &ArrayBuilder) -> Option<u64> {
+fn repeated(profile: &RowProfile, builder: &ArrayBuilder) -> Option<u64> {
     let values = builder.dimensions().skip(1).filter_map(|name| {
         let column = profile.columns.iter().find(|c| c.name == name);
         let values = column?.count_of_few()? as u64;
@@ -197,7 +197,7 @@ fn parts(builder: &ArrayBuilder, tiles: u64) -> Vec<(String, u64)> {
 /// Between which keys the coordinates of all rows lie in each dimension.
 pub(super) fn key_ranges(
     builder: &ArrayBuilder,
-    profile: &mut Profile,
+    profile: &mut RowProfile,
     types: &TypeOptions,
 ) -> Result<Vec<Option<(u64, u64)>>> {
     let names = builder.dimensions().map(str::to_owned).collect::<Vec<_>>();
@@ -227,7 +227,7 @@ fn check_full(builder: &ArrayBuilder, rows: u64) -> tiledb_engine::Result<()> {
 
 /// The first rows in the order in which they are stored, for trying filters.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct SampledRows {
     /// The array as it would be with the usual filters.
     pub(super) snapshot: Snapshot,
     pub(super) types: TypeOptions,
@@ -236,17 +236,17 @@ pub(super) struct Sample {
     pub(super) rows: Vec<RecordBatch>,
 }
 
-impl Sample {
+impl SampledRows {
     /// The filters of columns that are smaller with them than with the usual ones. It takes time, and should be called on a
     /// thread that nobody waits for.
     ///
     /// # Errors
     /// The schema cannot be written.
-    pub(super) fn filters(self) -> Result<Vec<(String, Best)>> {
+    pub(super) fn filters(self) -> Result<Vec<(String, BestFilters)>> {
         self.tried().map_err(to_datafusion_error)
     }
 
-    fn tried(&self) -> tiledb_engine::Result<Vec<(String, Best)>> {
+    fn tried(&self) -> tiledb_engine::Result<Vec<(String, BestFilters)>> {
         let snapshot = &self.snapshot;
         let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
         let writers = cell_writers(snapshot, &self.types, NullPolicy::Refused)?;
@@ -307,7 +307,7 @@ mod tests {
         let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
         let schema: SchemaRef = batch.schema();
         let builder = ArrayBuilder::new(&schema, dimensions).unwrap();
-        let mut profile = Profile::new(&schema, &builder).unwrap();
+        let mut profile = RowProfile::new(&schema, &builder).unwrap();
         profile.add(&batch).unwrap();
         capacity(&profile, &builder)
     }

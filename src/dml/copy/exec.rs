@@ -28,15 +28,15 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProp
 use futures::{StreamExt, TryStreamExt, stream};
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::storage::Storage;
-use tiledb_engine::write::commit::Committed;
+use tiledb_engine::write::commit::CommittedFiles;
 use tiledb_engine::write::create::{ArrayBuilder, StagedArray};
 
-use super::choice::{Choice, Domains, Sample, choose, key_ranges};
+use super::choice::{DomainChoice, OptionChoice, SampledRows, choose, key_ranges};
 use super::spool::spool;
 use crate::dml::again::streams;
-use crate::dml::insert::{Destination, insert_plan, retargeted};
-use crate::dml::node::{Step, StepExec, count_schema, puts_out_count};
-use crate::dml::target::Unpublished;
+use crate::dml::insert::{InsertDestination, insert_plan, retargeted};
+use crate::dml::node::{ChangeStep, StepExec, count_schema, puts_out_count};
+use crate::dml::target::UnpublishedArray;
 use crate::error::to_datafusion_error;
 use crate::options::TableOptions;
 use crate::scan::planning::shown;
@@ -44,20 +44,20 @@ use crate::stores::budget::with_fair_pool;
 
 /// Creates an array and writes the rows of its input.
 #[derive(Debug, Clone)]
-pub struct Copy {
+pub struct CopyExec {
     pub(super) builder: ArrayBuilder,
     pub(super) storage: Storage,
     pub(super) options: TableOptions,
     /// Whether the rows decide what was not chosen, and where domains come from then.
-    pub(super) looks: Option<Domains>,
+    pub(super) looks: Option<DomainChoice>,
     /// What the rows decided when the plan was executed last.
-    pub(super) chosen: Arc<Mutex<Vec<Choice>>>,
+    pub(super) chosen: Arc<Mutex<Vec<OptionChoice>>>,
     /// The plan that writes the rows, once it runs.
     pub(super) running: Arc<Mutex<Option<Arc<dyn ExecutionPlan>>>>,
 }
 
 /// The plan node.
-pub type TileDbCopyExec = StepExec<Copy>;
+pub type TileDbCopyExec = StepExec<CopyExec>;
 
 /// What the rows decided when a plan was executed last, if it is a COPY.
 pub(crate) fn copy_choices(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
@@ -69,13 +69,13 @@ pub(crate) fn copy_choices(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
         .chosen
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    chosen.iter().map(Choice::to_string).collect()
+    chosen.iter().map(OptionChoice::to_string).collect()
 }
 
 /// The rows that filters are tried on.
 const SAMPLE_ROWS: usize = 65_536;
 
-impl Copy {
+impl CopyExec {
     /// The plan that writes the rows, once it runs.
     pub(crate) fn running(&self) -> Option<Arc<dyn ExecutionPlan>> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +112,7 @@ impl Copy {
     }
 
     /// Makes the array visible, with everything that was committed to it.
-    async fn publish(&self, staged: &StagedArray, committed: &Committed) -> Result<()> {
+    async fn publish(&self, staged: &StagedArray, committed: &CommittedFiles) -> Result<()> {
         let storage = &self.storage;
         let published = async {
             committed.check_in_time()?;
@@ -143,10 +143,10 @@ impl Copy {
     async fn look(
         &self,
         input: Arc<dyn ExecutionPlan>,
-        domains: Domains,
+        domains: DomainChoice,
         context: &Arc<TaskContext>,
         metrics: &ExecutionPlanMetricsSet,
-    ) -> Result<(StagedArray, Arc<Unpublished>, Arc<dyn ExecutionPlan>)> {
+    ) -> Result<(StagedArray, Arc<UnpublishedArray>, Arc<dyn ExecutionPlan>)> {
         let mut builder = self.builder.clone();
         let vacant = builder.check_vacant(&self.storage).await;
         vacant.map_err(to_datafusion_error)?;
@@ -164,7 +164,7 @@ impl Copy {
         if schema.is_dense() {
             sample = ordered(&sample, schema.dimensions.len())?;
         }
-        let tried = Sample {
+        let tried = SampledRows {
             snapshot: array.snapshot().clone(),
             types,
             builder: builder.clone(),
@@ -175,7 +175,7 @@ impl Copy {
             .await
             .map_err(|e| DataFusionError::External(Box::new(e)))?;
         for (name, best) in tried? {
-            made.push(Choice::of_filters(&builder, &name, &best));
+            made.push(OptionChoice::of_filters(&builder, &name, &best));
             builder.suggest_filters(&name, best.filters);
         }
         let staged = self.stage(&builder).await?;
@@ -201,10 +201,10 @@ impl Copy {
         staged: &StagedArray,
         input: Arc<dyn ExecutionPlan>,
         ranges: Vec<Option<(u64, u64)>>,
-    ) -> Result<(Arc<Unpublished>, Arc<dyn ExecutionPlan>)> {
+    ) -> Result<(Arc<UnpublishedArray>, Arc<dyn ExecutionPlan>)> {
         let snapshot = staged.snapshot().await.map_err(to_datafusion_error)?;
         let (array, destination) = self.destination(snapshot)?;
-        let destination = Destination {
+        let destination = InsertDestination {
             ranges,
             ..destination
         };
@@ -212,10 +212,13 @@ impl Copy {
         Ok((array, insert_plan(&destination, rows)?))
     }
 
-    fn destination(&self, snapshot: Snapshot) -> Result<(Arc<Unpublished>, Destination)> {
-        let array = Arc::new(Unpublished::new(snapshot.clone()));
+    fn destination(
+        &self,
+        snapshot: Snapshot,
+    ) -> Result<(Arc<UnpublishedArray>, InsertDestination)> {
+        let array = Arc::new(UnpublishedArray::new(snapshot.clone()));
         let table = shown(snapshot, &self.options).map_err(to_datafusion_error)?;
-        let destination = Destination {
+        let destination = InsertDestination {
             storage: self.storage.clone(),
             options: self.options.clone(),
             columns: Arc::clone(&table.schema),
@@ -229,7 +232,7 @@ impl Copy {
     }
 
     /// Tells the log what was chosen, and keeps it for whoever asks.
-    fn say(&self, made: Vec<Choice>) {
+    fn say(&self, made: Vec<OptionChoice>) {
         for choice in &made {
             log::info!("{}: {choice}", self.storage.uri());
         }
@@ -332,7 +335,7 @@ fn with_rows(
     Arc::clone(plan).replace_children(vec![rows], options)
 }
 
-impl Step for Copy {
+impl ChangeStep for CopyExec {
     const NAME: &'static str = "TileDbCopyExec";
 
     fn properties(&self, _input: &Arc<dyn ExecutionPlan>) -> PlanProperties {

@@ -28,8 +28,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use object_store::{ObjectMeta, ObjectStore};
 
-use self::choice::Domains;
-use self::exec::Copy;
+use self::choice::DomainChoice;
+use self::exec::CopyExec;
 pub(crate) use self::exec::{TileDbCopyExec, copy_choices};
 pub(crate) use self::spool::ROWS_READ;
 use tiledb_engine::Error;
@@ -83,7 +83,7 @@ impl FileFormatFactory for ArrayFormatFactory {
 
 impl ArrayFormat {
     /// Whether the rows decide what was not chosen, and where domains come from then.
-    fn looks(&self) -> tiledb_engine::Result<Option<Domains>> {
+    fn looks(&self) -> tiledb_engine::Result<Option<DomainChoice>> {
         let [choose_by, domains] = COPY_OPTIONS.map(|option| {
             let is_option =
                 |key: &str| key.rsplit('.').next() == Some(option) && is_of_copy(bare(key));
@@ -96,13 +96,13 @@ impl ArrayFormat {
         };
         let [choose, range] = COPY_OPTIONS;
         let domains = match domains.as_deref() {
-            None | Some("types") => Domains::Types,
-            Some("rows") => Domains::Rows,
+            None | Some("types") => DomainChoice::Types,
+            Some("rows") => DomainChoice::Rows,
             Some(other) => return wrong(range, other),
         };
         match choose_by.as_deref() {
             None | Some("rows") => Ok(Some(domains)),
-            Some("types") if domains == Domains::Rows => Err(Error::invalid(
+            Some("types") if domains == DomainChoice::Rows => Err(Error::invalid(
                 "domains come from the rows only if they are looked at: leave tiledb.choose_by out",
             )),
             Some("types") => Ok(None),
@@ -149,7 +149,7 @@ impl ArrayFormat {
         }
         let uri = target.original_url.trim_end_matches('/');
         let storage = storage(uri, &options, &ArrayRuntime::of_session(state))?;
-        let copy = Copy {
+        let copy = CopyExec {
             builder,
             storage,
             options,

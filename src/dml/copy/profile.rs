@@ -20,7 +20,7 @@ const MOST_VALUE_BYTES: usize = 1 << 20;
 
 /// What is known of rows.
 #[derive(Debug)]
-pub(super) struct Profile {
+pub(super) struct RowProfile {
     /// The number of rows.
     pub(super) rows: u64,
     /// One for each column.
@@ -52,7 +52,7 @@ struct ProfiledValues {
     too_many: bool,
 }
 
-impl Profile {
+impl RowProfile {
     /// Nothing known yet of columns that become those of an array.
     ///
     /// # Errors

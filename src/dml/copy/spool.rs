@@ -18,7 +18,7 @@ use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use tiledb_engine::write::create::ArrayBuilder;
 
-use super::profile::Profile;
+use super::profile::RowProfile;
 use crate::dml::again::streams;
 use crate::dml::global_order::bytes;
 
@@ -37,7 +37,7 @@ pub(super) async fn spool(
     builder: &ArrayBuilder,
     context: &Arc<TaskContext>,
     metrics: &ExecutionPlanMetricsSet,
-) -> Result<(Arc<dyn ExecutionPlan>, Profile)> {
+) -> Result<(Arc<dyn ExecutionPlan>, RowProfile)> {
     let schema = input.schema();
     let partitions = input.output_partitioning().partition_count();
     let most_bytes = match context.memory_pool().memory_limit() {
@@ -47,7 +47,7 @@ pub(super) async fn spool(
     };
     let tasks = (0..partitions).map(|partition| {
         let rows = input.execute(partition, Arc::clone(context))?;
-        let profile = Profile::new(&schema, builder)?;
+        let profile = RowProfile::new(&schema, builder)?;
         let name = format!("TileDbCopy[{partition}]");
         let memory = MemoryConsumer::new(name).with_can_spill(true);
         let rows_read = MetricBuilder::new(metrics).counter(ROWS_READ, partition);
@@ -66,7 +66,7 @@ pub(super) async fn spool(
     let parts = try_join_all(tasks.into_iter().map(SpawnedTask::join_unwind))
         .await
         .map_err(|e| DataFusionError::External(Box::new(e)))?;
-    let mut profile = Profile::new(&schema, builder)?;
+    let mut profile = RowProfile::new(&schema, builder)?;
     let mut partitions = Vec::new();
     for part in parts {
         let (kept, known) = part?;
@@ -90,8 +90,8 @@ struct SpooledRows {
 async fn keep(
     mut rows: SendableRecordBatchStream,
     mut kept: SpooledRows,
-    mut profile: Profile,
-) -> Result<(SpooledRows, Profile)> {
+    mut profile: RowProfile,
+) -> Result<(SpooledRows, RowProfile)> {
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         kept.rows_read.add(batch.num_rows());

@@ -21,7 +21,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use tiledb_engine::array::table::ArrayTable;
-use tiledb_engine::stats::pruner::{ColumnStatistics, TilePruner, TileStatistics, Verdict};
+use tiledb_engine::stats::pruner::{ColumnStatistics, PrunedTileStatistics, TilePruner, Verdict};
 
 use self::sets::ValueSet;
 
@@ -87,9 +87,13 @@ impl ExprPruner {
     }
 
     /// The tiles that a predicate does not rule out; all of them if it cannot be evaluated.
-    fn kept(&self, predicate: Option<&PruningPredicate>, tiles: &TileStatistics) -> Vec<bool> {
+    fn kept(
+        &self,
+        predicate: Option<&PruningPredicate>,
+        tiles: &PrunedTileStatistics,
+    ) -> Vec<bool> {
         let all = || vec![true; tiles.tiles];
-        let statistics = Statistics {
+        let statistics = PruningTiles {
             pruner: self,
             tiles,
         };
@@ -103,7 +107,7 @@ impl TilePruner for ExprPruner {
         &self.columns
     }
 
-    fn evaluate(&self, tiles: &TileStatistics) -> Vec<Verdict> {
+    fn evaluate(&self, tiles: &PrunedTileStatistics) -> Vec<Verdict> {
         let matching = self.kept(self.inclusive.as_ref(), tiles);
         // The best rows so far rule out tile after tile, one by one.
         if !matching.contains(&true) {
@@ -120,19 +124,19 @@ impl TilePruner for ExprPruner {
 }
 
 /// Statistics of tiles in the form that DataFusion needs.
-struct Statistics<'a> {
+struct PruningTiles<'a> {
     pruner: &'a ExprPruner,
-    tiles: &'a TileStatistics,
+    tiles: &'a PrunedTileStatistics,
 }
 
-impl Statistics<'_> {
+impl PruningTiles<'_> {
     fn column(&self, column: &Column) -> Option<&ColumnStatistics> {
         let index = self.pruner.schema.index_of(column.name()).ok()?;
         self.tiles.columns.iter().find(|c| c.column == index)
     }
 }
 
-impl PruningStatistics for Statistics<'_> {
+impl PruningStatistics for PruningTiles<'_> {
     fn min_values(&self, column: &Column) -> Option<ArrayRef> {
         self.column(column).map(|c| Arc::clone(&c.min))
     }

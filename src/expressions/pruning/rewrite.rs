@@ -7,7 +7,7 @@
 //!
 //! The negation of a condition is where it is false *or NULL*: only if there is no such row do all rows match.
 
-pub(super) use crate::expressions::shape::{Expr, operands};
+pub(super) use crate::expressions::shape::{PhysicalExprRef, operands};
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::utils::{collect_columns, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 
-use crate::expressions::shape::Shape;
+use crate::expressions::shape::ConditionShape;
 
 /// A condition that holds wherever `expr` does, of parts that bounds can decide.
-pub(super) fn matching(expr: &Expr, schema: &Schema) -> Expr {
+pub(super) fn matching(expr: &PhysicalExprRef, schema: &Schema) -> PhysicalExprRef {
     PruningRewrite { schema }.rows(expr, WantedProof::True, 0)
 }
 
 /// A condition that holds wherever `expr` is false or NULL, of parts that bounds can decide.
-pub(super) fn failing(expr: &Expr, schema: &Schema) -> Expr {
+pub(super) fn failing(expr: &PhysicalExprRef, schema: &Schema) -> PhysicalExprRef {
     PruningRewrite { schema }.rows(expr, WantedProof::NotTrue, 0)
 }
 
@@ -75,25 +75,32 @@ struct PruningRewrite<'a> {
 }
 
 impl PruningRewrite<'_> {
-    fn rows(&self, expr: &Expr, wanted: WantedProof, depth: usize) -> Expr {
+    fn rows(&self, expr: &PhysicalExprRef, wanted: WantedProof, depth: usize) -> PhysicalExprRef {
         let understood = self.understood(expr, wanted, depth);
         understood.unwrap_or_else(|| lit(true))
     }
 
-    fn understood(&self, expr: &Expr, wanted: WantedProof, depth: usize) -> Option<Expr> {
-        match Shape::of(expr, depth)? {
-            Shape::Constant(value) => constant(value, wanted),
-            Shape::Not(arg) => self.understood(arg, wanted.negated(), depth + 1),
-            Shape::Dynamic(filter) => self.understood(&filter.current().ok()?, wanted, depth + 1),
-            Shape::OneOf(results) => self.one_of(results, wanted, depth),
-            Shape::All(parts) => self.chain(parts, wanted.positive(), wanted, depth),
-            Shape::Any(parts) => self.chain(parts, !wanted.positive(), wanted, depth),
-            Shape::Single => self.single(expr, wanted),
+    fn understood(
+        &self,
+        expr: &PhysicalExprRef,
+        wanted: WantedProof,
+        depth: usize,
+    ) -> Option<PhysicalExprRef> {
+        match ConditionShape::of(expr, depth)? {
+            ConditionShape::Constant(value) => constant(value, wanted),
+            ConditionShape::Not(arg) => self.understood(arg, wanted.negated(), depth + 1),
+            ConditionShape::Dynamic(filter) => {
+                self.understood(&filter.current().ok()?, wanted, depth + 1)
+            }
+            ConditionShape::OneOf(results) => self.one_of(results, wanted, depth),
+            ConditionShape::All(parts) => self.chain(parts, wanted.positive(), wanted, depth),
+            ConditionShape::Any(parts) => self.chain(parts, !wanted.positive(), wanted, depth),
+            ConditionShape::Single => self.single(expr, wanted),
         }
     }
 
     /// A condition that is not composed of others.
-    fn single(&self, expr: &Expr, wanted: WantedProof) -> Option<Expr> {
+    fn single(&self, expr: &PhysicalExprRef, wanted: WantedProof) -> Option<PhysicalExprRef> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return self.comparison(binary, *binary.op(), wanted);
         }
@@ -113,7 +120,7 @@ impl PruningRewrite<'_> {
         if self.schema.field(column.index()).data_type() != &DataType::Boolean {
             return None;
         }
-        let holds: Expr = if wanted.positive() {
+        let holds: PhysicalExprRef = if wanted.positive() {
             Arc::clone(expr)
         } else {
             Arc::new(NotExpr::new(Arc::clone(expr)))
@@ -125,11 +132,11 @@ impl PruningRewrite<'_> {
     /// any.
     fn chain(
         &self,
-        parts: Vec<&Expr>,
+        parts: Vec<&PhysicalExprRef>,
         all: bool,
         wanted: WantedProof,
         depth: usize,
-    ) -> Option<Expr> {
+    ) -> Option<PhysicalExprRef> {
         let rows = parts.into_iter().map(|e| self.rows(e, wanted, depth + 1));
         if all {
             let rows = rows.filter(|e| !is_true(e)).collect();
@@ -141,14 +148,24 @@ impl PruningRewrite<'_> {
     }
 
     /// A CASE of conditions, as partitioned joins create it.
-    fn one_of(&self, results: Vec<&Expr>, wanted: WantedProof, depth: usize) -> Option<Expr> {
+    fn one_of(
+        &self,
+        results: Vec<&PhysicalExprRef>,
+        wanted: WantedProof,
+        depth: usize,
+    ) -> Option<PhysicalExprRef> {
         let results = results.into_iter().filter(|_| wanted == WantedProof::True);
         let any = results.map(|result| self.understood(result, wanted, depth + 1));
         let any = any.collect::<Option<Vec<_>>>()?;
         (!any.is_empty()).then(|| balanced(any, Operator::Or))
     }
 
-    fn comparison(&self, binary: &BinaryExpr, op: Operator, wanted: WantedProof) -> Option<Expr> {
+    fn comparison(
+        &self,
+        binary: &BinaryExpr,
+        op: Operator,
+        wanted: WantedProof,
+    ) -> Option<PhysicalExprRef> {
         let (operand, literal) = match (
             binary.left().downcast_ref::<Literal>(),
             binary.right().downcast_ref::<Literal>(),
@@ -182,7 +199,7 @@ impl PruningRewrite<'_> {
             (false, op) => op.negate()?,
         };
         let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
-        let holds: Expr = Arc::new(BinaryExpr::new(left, op, right));
+        let holds: PhysicalExprRef = Arc::new(BinaryExpr::new(left, op, right));
         Some(if distinct {
             holds
         } else {
@@ -190,7 +207,7 @@ impl PruningRewrite<'_> {
         })
     }
 
-    fn in_list(&self, list: &InListExpr, wanted: WantedProof) -> Option<Expr> {
+    fn in_list(&self, list: &InListExpr, wanted: WantedProof) -> Option<PhysicalExprRef> {
         self.keeps_order(list.expr()).then_some(())?;
         let mut items = Vec::with_capacity(list.list().len());
         let mut with_null = false;
@@ -224,7 +241,7 @@ impl PruningRewrite<'_> {
         Some(self.or_null(Arc::new(holds.ok()?), list.expr(), wanted))
     }
 
-    fn like(&self, like: &LikeExpr, wanted: WantedProof) -> Option<Expr> {
+    fn like(&self, like: &LikeExpr, wanted: WantedProof) -> Option<PhysicalExprRef> {
         let pattern = like.pattern().downcast_ref::<Literal>()?;
         if like.case_insensitive() || pattern.value().is_null() {
             return None;
@@ -232,12 +249,17 @@ impl PruningRewrite<'_> {
         like.expr().downcast_ref::<Column>()?;
         let negated = wanted.positive() == like.negated();
         let (operand, pattern) = (Arc::clone(like.expr()), Arc::clone(like.pattern()));
-        let holds: Expr = Arc::new(LikeExpr::new(negated, false, operand, pattern));
+        let holds: PhysicalExprRef = Arc::new(LikeExpr::new(negated, false, operand, pattern));
         Some(self.or_null(holds, like.expr(), wanted))
     }
 
     /// A condition on an operand, or that the operand is NULL if such rows are sought.
-    fn or_null(&self, holds: Expr, operand: &Expr, wanted: WantedProof) -> Expr {
+    fn or_null(
+        &self,
+        holds: PhysicalExprRef,
+        operand: &PhysicalExprRef,
+        wanted: WantedProof,
+    ) -> PhysicalExprRef {
         if !wanted.with_null() || !operand.nullable(self.schema).unwrap_or(true) {
             return holds;
         }
@@ -248,8 +270,8 @@ impl PruningRewrite<'_> {
     }
 
     /// Whether an operand is a column, or casts of one that keep the order.
-    fn keeps_order(&self, operand: &Expr) -> bool {
-        let cast = |inner: &Expr, to: &DataType| {
+    fn keeps_order(&self, operand: &PhysicalExprRef) -> bool {
+        let cast = |inner: &PhysicalExprRef, to: &DataType| {
             let from = inner.data_type(self.schema);
             self.keeps_order(inner) && from.is_ok_and(|from| never_decreases(&from, to))
         };
@@ -261,7 +283,7 @@ impl PruningRewrite<'_> {
 }
 
 /// The other zero, for an item of a list that is a zero of floats.
-fn other_zero(item: &Expr) -> Option<Expr> {
+fn other_zero(item: &PhysicalExprRef) -> Option<PhysicalExprRef> {
     match item.downcast_ref::<Literal>()?.value() {
         ScalarValue::Float32(Some(v)) if *v == 0.0 => Some(lit(-*v)),
         ScalarValue::Float64(Some(v)) if *v == 0.0 => Some(lit(-*v)),
@@ -269,7 +291,7 @@ fn other_zero(item: &Expr) -> Option<Expr> {
     }
 }
 
-fn constant(value: &ScalarValue, wanted: WantedProof) -> Option<Expr> {
+fn constant(value: &ScalarValue, wanted: WantedProof) -> Option<PhysicalExprRef> {
     match value {
         ScalarValue::Boolean(Some(value)) => Some(lit(*value == wanted.positive())),
         value if value.is_null() => Some(lit(wanted.with_null())),
@@ -277,7 +299,7 @@ fn constant(value: &ScalarValue, wanted: WantedProof) -> Option<Expr> {
     }
 }
 
-fn null_test(operand: &Expr, is_null: bool) -> Option<Expr> {
+fn null_test(operand: &PhysicalExprRef, is_null: bool) -> Option<PhysicalExprRef> {
     let column = Arc::clone(operand);
     operand.downcast_ref::<Column>()?;
     Some(if is_null {
@@ -287,7 +309,7 @@ fn null_test(operand: &Expr, is_null: bool) -> Option<Expr> {
     })
 }
 
-fn column_of(operand: &Expr) -> Option<Expr> {
+fn column_of(operand: &PhysicalExprRef) -> Option<PhysicalExprRef> {
     if operand.downcast_ref::<Column>().is_some() {
         return Some(Arc::clone(operand));
     }
@@ -295,18 +317,18 @@ fn column_of(operand: &Expr) -> Option<Expr> {
     column_of(cast.expr())
 }
 
-pub(super) fn is_true(expr: &Expr) -> bool {
+pub(super) fn is_true(expr: &PhysicalExprRef) -> bool {
     let literal = expr.downcast_ref::<Literal>();
     literal.is_some_and(|l| l.value() == &ScalarValue::Boolean(Some(true)))
 }
 
 /// Combines operands as a balanced tree.
-pub(super) fn balanced(mut operands: Vec<Expr>, op: Operator) -> Expr {
+pub(super) fn balanced(mut operands: Vec<PhysicalExprRef>, op: Operator) -> PhysicalExprRef {
     while operands.len() > 1 {
         let pairs = operands.chunks(2).map(|pair| match pair {
             [left, right] => {
                 let (left, right) = (Arc::clone(left), Arc::clone(right));
-                Arc::new(BinaryExpr::new(left, op, right)) as Expr
+                Arc::new(BinaryExpr::new(left, op, right)) as PhysicalExprRef
             }
             one => one.first().map_or_else(|| lit(true), Arc::clone),
         });
@@ -348,7 +370,7 @@ fn never_decreases(from: &DataType, to: &DataType) -> bool {
 ///
 /// Dynamic filters are checked again by the operators that made them, so a scan may evaluate only the part of one that
 /// saves more than it costs.
-pub(crate) fn fold_constants(expr: &Expr) -> Option<Expr> {
+pub(crate) fn fold_constants(expr: &PhysicalExprRef) -> Option<PhysicalExprRef> {
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let empty = Arc::new(Schema::empty());
     let batch = RecordBatch::try_new_with_options(empty, vec![], &options).ok()?;
@@ -372,7 +394,7 @@ pub(crate) fn fold_constants(expr: &Expr) -> Option<Expr> {
 }
 
 /// The conjuncts that are cheap to evaluate on rows, without look-ups in the hash tables of joins.
-pub(crate) fn keep_cheap(expr: &Expr) -> Option<Expr> {
+pub(crate) fn keep_cheap(expr: &PhysicalExprRef) -> Option<PhysicalExprRef> {
     let mut kept = Vec::new();
     for conjunct in split_conjunction(expr) {
         let mut cheap = true;
@@ -401,7 +423,7 @@ pub(crate) fn keep_cheap(expr: &Expr) -> Option<Expr> {
 }
 
 /// The part of a condition that depends on one column alone; `None` if there is none.
-pub(crate) fn relaxed(expr: &Expr, column: usize) -> Option<Expr> {
+pub(crate) fn relaxed(expr: &PhysicalExprRef, column: usize) -> Option<PhysicalExprRef> {
     let chain = expr.downcast_ref::<BinaryExpr>().map(|b| *b.op());
     match chain {
         Some(Operator::And) => {
@@ -413,7 +435,7 @@ pub(crate) fn relaxed(expr: &Expr, column: usize) -> Option<Expr> {
         Some(Operator::Or) => {
             let parts = operands(expr, Operator::Or);
             let parts = parts.iter().map(|part| relaxed(part, column));
-            let mut distinct: Vec<Expr> = Vec::new();
+            let mut distinct: Vec<PhysicalExprRef> = Vec::new();
             for part in parts.collect::<Option<Vec<_>>>()? {
                 if !distinct.contains(&part) {
                     distinct.push(part);

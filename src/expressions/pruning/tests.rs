@@ -302,7 +302,7 @@ fn evaluate(expr: &Expr, tiles: &[RecordBatch], known: &[bool]) -> Option<Vec<Ve
     let enumeration = |column| (column == ENUM).then(labels);
     let pruner = ExprPruner::over(expr, &schema(), &enumeration)?;
     let columns = pruner.columns().iter();
-    let statistics = TileStatistics {
+    let statistics = PrunedTileStatistics {
         tiles: tiles.len(),
         cells: tiles
             .iter()
@@ -340,14 +340,14 @@ proptest! {
 }
 
 /// Tiles with the numbers 0, 1, 2 and so on, ten in each.
-fn runs(tiles: usize) -> TileStatistics {
+fn runs(tiles: usize) -> PrunedTileStatistics {
     let ends = |first: i64| {
         let values = (0..tiles as i64).map(|t| t * 10 + first);
         Arc::new(datafusion::arrow::array::Int64Array::from_iter_values(
             values,
         )) as ArrayRef
     };
-    TileStatistics {
+    PrunedTileStatistics {
         tiles,
         cells: UInt64Array::from(vec![10; tiles]),
         columns: vec![ColumnStatistics {

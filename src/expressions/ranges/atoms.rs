@@ -13,12 +13,12 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 use tiledb_engine::geometry::subarray::{BytesRange, DimRanges};
 
-use super::view::{Value, View};
-use super::{RangeAnalysis, Set, Truth};
+use super::view::{CastView, ComparedValue};
+use super::{CellSet, RangeAnalysis, SoughtTruth};
 
 impl RangeAnalysis<'_> {
     /// The cells where `expr`, which is not an AND, OR or NOT, has the value `truth`.
-    pub(super) fn atom(&self, expr: &Arc<dyn PhysicalExpr>, truth: Truth) -> Option<Set> {
+    pub(super) fn atom(&self, expr: &Arc<dyn PhysicalExpr>, truth: SoughtTruth) -> Option<CellSet> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             self.comparison(binary, truth)
         } else if let Some(list) = expr.downcast_ref::<InListExpr>() {
@@ -34,23 +34,23 @@ impl RangeAnalysis<'_> {
         }
     }
 
-    fn view(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<View> {
-        View::new(expr, self.dimensions)
+    fn view(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<CastView> {
+        CastView::new(expr, self.dimensions)
     }
 
-    fn set(&self, view: &View, ranges: DimRanges, exact: bool) -> Set {
-        Set::of_dim(self.ndim(), view.dim, ranges, exact)
+    fn set(&self, view: &CastView, ranges: DimRanges, exact: bool) -> CellSet {
+        CellSet::of_dim(self.ndim(), view.dim, ranges, exact)
     }
 
-    fn everywhere(&self, holds: bool) -> Set {
+    fn everywhere(&self, holds: bool) -> CellSet {
         if holds {
-            Set::all(self.ndim())
+            CellSet::all(self.ndim())
         } else {
-            Set::none(self.ndim())
+            CellSet::none(self.ndim())
         }
     }
 
-    fn comparison(&self, binary: &BinaryExpr, truth: Truth) -> Option<Set> {
+    fn comparison(&self, binary: &BinaryExpr, truth: SoughtTruth) -> Option<CellSet> {
         let (left, right) = (binary.left(), binary.right());
         let (view, op, scalar) = match (
             left.downcast_ref::<Literal>(),
@@ -61,7 +61,7 @@ impl RangeAnalysis<'_> {
             _ => return None,
         };
         let value = view.value(scalar)?;
-        if value == Value::Null {
+        if value == ComparedValue::Null {
             return self.with_null(&view, op, truth);
         }
         let op = match op {
@@ -75,7 +75,7 @@ impl RangeAnalysis<'_> {
     }
 
     /// A comparison with NULL.
-    fn with_null(&self, view: &View, op: Operator, truth: Truth) -> Option<Set> {
+    fn with_null(&self, view: &CastView, op: Operator, truth: SoughtTruth) -> Option<CellSet> {
         match op {
             // A cast that fails may give NULL itself.
             Operator::IsDistinctFrom if view.total => Some(self.everywhere(truth.is(true))),
@@ -90,13 +90,13 @@ impl RangeAnalysis<'_> {
         }
     }
 
-    fn in_list(&self, list: &InListExpr, truth: Truth) -> Option<Set> {
+    fn in_list(&self, list: &InListExpr, truth: SoughtTruth) -> Option<CellSet> {
         let view = self.view(list.expr())?;
         let mut values = Vec::with_capacity(list.len());
         let mut has_null = false;
         for item in list.list() {
             match view.value(item.downcast_ref::<Literal>()?.value())? {
-                Value::Null => has_null = true,
+                ComparedValue::Null => has_null = true,
                 value => values.push(value),
             }
         }
@@ -108,9 +108,9 @@ impl RangeAnalysis<'_> {
             return Some(self.everywhere(false));
         }
         // The values that are certainly in the list; those that may be (zeros) are excluded.
-        let sure: Vec<Value> = values
+        let sure: Vec<ComparedValue> = values
             .iter()
-            .filter(|value| **value != Value::Zero)
+            .filter(|value| **value != ComparedValue::Zero)
             .cloned()
             .collect();
         let (ranges, exact) = view.select_any(&sure)?;
@@ -122,12 +122,12 @@ impl RangeAnalysis<'_> {
     }
 
     /// A test of a dimension for NULL: it never is, but a failing cast of it may be.
-    fn null_test(&self, expr: &Arc<dyn PhysicalExpr>, is_not_null: Truth) -> Option<Set> {
+    fn null_test(&self, expr: &Arc<dyn PhysicalExpr>, is_not_null: SoughtTruth) -> Option<CellSet> {
         let view = self.view(expr)?;
         view.total.then(|| self.everywhere(is_not_null.is(true)))
     }
 
-    fn like(&self, like: &LikeExpr, truth: Truth) -> Option<Set> {
+    fn like(&self, like: &LikeExpr, truth: SoughtTruth) -> Option<CellSet> {
         let view = self
             .view(like.expr())
             .filter(|view| view.is_bytes() && !like.case_insensitive())?;
@@ -135,7 +135,7 @@ impl RangeAnalysis<'_> {
         if scalar.is_null() {
             return Some(self.everywhere(false));
         }
-        let pattern = Pattern::new(text(scalar)?);
+        let pattern = LikePrefix::new(text(scalar)?);
         self.strings(
             &view,
             pattern.ranges(),
@@ -144,14 +144,14 @@ impl RangeAnalysis<'_> {
         )
     }
 
-    fn starts_with(&self, call: &ScalarFunctionExpr, truth: Truth) -> Option<Set> {
+    fn starts_with(&self, call: &ScalarFunctionExpr, truth: SoughtTruth) -> Option<CellSet> {
         let [expr, prefix] = call.args() else {
             return None;
         };
         if call.fun().name() != "starts_with" {
             return None;
         }
-        let view = self.view(expr).filter(View::is_bytes)?;
+        let view = self.view(expr).filter(CastView::is_bytes)?;
         let scalar = prefix.downcast_ref::<Literal>()?.value();
         if scalar.is_null() {
             return Some(self.everywhere(false));
@@ -166,7 +166,13 @@ impl RangeAnalysis<'_> {
     }
 
     /// The strings in some ranges, or outside of them.
-    fn strings(&self, view: &View, ranges: DimRanges, exact: bool, matching: bool) -> Option<Set> {
+    fn strings(
+        &self,
+        view: &CastView,
+        ranges: DimRanges,
+        exact: bool,
+        matching: bool,
+    ) -> Option<CellSet> {
         match (matching, exact) {
             (true, _) => Some(self.set(view, ranges, exact)),
             (false, true) => Some(self.set(view, ranges.complement(), true)),
@@ -184,7 +190,7 @@ fn text(scalar: &ScalarValue) -> Option<&str> {
 
 /// The start of the strings that a LIKE pattern matches. A backslash makes the next character an ordinary one.
 #[derive(Debug, PartialEq, Eq)]
-struct Pattern {
+struct LikePrefix {
     prefix: String,
     rest: AtomRest,
 }
@@ -199,7 +205,7 @@ enum AtomRest {
     Unknown,
 }
 
-impl Pattern {
+impl LikePrefix {
     fn new(pattern: &str) -> Self {
         let mut prefix = String::new();
         let mut chars = pattern.chars();
@@ -262,11 +268,11 @@ mod tests {
             (r"a\", r"a\", AtomRest::Nothing),
         ];
         for (pattern, prefix, rest) in cases {
-            let expected = Pattern {
+            let expected = LikePrefix {
                 prefix: prefix.to_string(),
                 rest,
             };
-            assert_eq!(Pattern::new(pattern), expected, "{pattern}");
+            assert_eq!(LikePrefix::new(pattern), expected, "{pattern}");
         }
     }
 }

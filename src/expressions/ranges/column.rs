@@ -6,7 +6,7 @@ use tiledb_engine::Result;
 use tiledb_engine::arrow::{ColumnType, InvalidUtf8, TypeOptions};
 use tiledb_engine::format::datatype::Datatype;
 use tiledb_engine::format::schema::ArraySchema;
-use tiledb_engine::geometry::key::{self, Native};
+use tiledb_engine::geometry::key::{self, NativeKey};
 use tiledb_engine::geometry::subarray::KeyRange;
 
 /// A dimension as a column of the table: its index, its stored type and its Arrow type. It is never NULL.
@@ -93,18 +93,18 @@ impl DimensionColumn {
 
     /// The conversion of a stored value to the column's value; `None` if predicates on the column give no ranges of
     /// keys.
-    pub(super) fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<ComparedAs> {
         use DataType as A;
         use Datatype as D;
         if self.datatype == D::StringAscii {
             let shown = matches!(self.data_type, A::Utf8View | A::BinaryView) && self.faithful;
-            return shown.then_some(Kind::Bytes);
+            return shown.then_some(ComparedAs::Bytes);
         }
         let step = match (self.datatype, &self.data_type) {
             (D::DateTimeDay, A::Date32) => None,
-            (D::DateTimeWeek, A::Date32) => Some(Step::Scale(7)),
-            (D::DateTimeMonth, A::Date32) => Some(Step::FirstDayOfMonth),
-            (D::DateTimeYear, A::Date32) => Some(Step::FirstDayOfYear),
+            (D::DateTimeWeek, A::Date32) => Some(MonotonicStep::Scale(7)),
+            (D::DateTimeMonth, A::Date32) => Some(MonotonicStep::FirstDayOfMonth),
+            (D::DateTimeYear, A::Date32) => Some(MonotonicStep::FirstDayOfYear),
             (_, A::Timestamp(unit, None)) if self.datatype.is_datetime() => self.scale(*unit)?,
             (_, A::Time64(unit) | A::Duration(unit)) if self.datatype.is_time() => {
                 self.scale(*unit)?
@@ -116,11 +116,11 @@ impl DimensionColumn {
             (stored, shown) if number(stored).as_ref() == Some(shown) => None,
             _ => return None,
         };
-        Some(Kind::Ordered(step.into_iter().collect()))
+        Some(ComparedAs::Ordered(step.into_iter().collect()))
     }
 
     /// The conversion of the stored unit to Arrow's; the outer `None` if Arrow's is coarser.
-    fn scale(&self, unit: TimeUnit) -> Option<Option<Step>> {
+    fn scale(&self, unit: TimeUnit) -> Option<Option<MonotonicStep>> {
         use Datatype as D;
         let stored: i128 = match self.datatype {
             D::DateTimeHr | D::TimeHr => 3_600_000_000_000,
@@ -132,7 +132,8 @@ impl DimensionColumn {
             _ => return None,
         };
         let shown = nanoseconds(unit);
-        (stored % shown == 0).then(|| (stored > shown).then(|| Step::Scale(stored / shown)))
+        (stored % shown == 0)
+            .then(|| (stored > shown).then(|| MonotonicStep::Scale(stored / shown)))
     }
 }
 
@@ -155,16 +156,16 @@ fn number(datatype: Datatype) -> Option<DataType> {
 
 /// How values are compared.
 #[derive(Debug, Clone)]
-pub(super) enum Kind {
+pub(super) enum ComparedAs {
     /// By number, computed from the stored value by these steps.
-    Ordered(Vec<Step>),
+    Ordered(Vec<MonotonicStep>),
     /// By bytes.
     Bytes,
 }
 
 /// One step of a function that never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum MonotonicStep {
     /// Multiply by a positive number.
     Scale(i128),
     /// Divide by a positive number, rounding towards zero.
@@ -182,7 +183,7 @@ pub(super) enum Step {
     F64ToF32,
 }
 
-impl Step {
+impl MonotonicStep {
     pub(super) fn apply(self, value: i128) -> i128 {
         match self {
             Self::Scale(factor) => value.saturating_mul(factor),
@@ -204,11 +205,11 @@ impl Step {
     }
 }
 
-pub(super) fn bits<T: Native>(value: T) -> i128 {
+pub(super) fn bits<T: NativeKey>(value: T) -> i128 {
     i128::from(value.to_key())
 }
 
-fn float<T: Native>(bits: i128) -> T {
+fn float<T: NativeKey>(bits: i128) -> T {
     T::from_key(u64::try_from(bits).unwrap_or(0))
 }
 
@@ -252,6 +253,6 @@ mod tests {
         ] {
             assert_eq!(first_day(month), day, "month {month}");
         }
-        assert_eq!(Step::FirstDayOfYear.apply(30), 10_957);
+        assert_eq!(MonotonicStep::FirstDayOfYear.apply(30), 10_957);
     }
 }

@@ -13,17 +13,17 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, TryCastExpr};
 use datafusion::scalar::ScalarValue;
 use tiledb_engine::format::datatype::Datatype;
-use tiledb_engine::geometry::key::{self, Native};
+use tiledb_engine::geometry::key::{self, NativeKey};
 use tiledb_engine::geometry::subarray::{BytesRange, DimRanges, KeyRange, successor};
 
 use super::column::DimensionColumn;
-use crate::expressions::ranges::column::{Kind, Step, bits, nanoseconds};
+use crate::expressions::ranges::column::{ComparedAs, MonotonicStep, bits, nanoseconds};
 
 const SECONDS_PER_DAY: i128 = 86_400;
 
 /// A literal in the form it is compared in.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(super) enum ComparedValue {
     Null,
     Number(i128),
     /// `0.0` or `-0.0`.
@@ -33,10 +33,10 @@ pub(super) enum Value {
 
 /// A dimension under casts.
 #[derive(Debug, Clone)]
-pub(super) struct View {
+pub(super) struct CastView {
     /// Index of the dimension.
     pub(super) dim: usize,
-    kind: Kind,
+    kind: ComparedAs,
     data_type: DataType,
     /// Whether every cast succeeds on every value of the domain.
     pub(super) total: bool,
@@ -44,7 +44,7 @@ pub(super) struct View {
     domain: KeyRange,
 }
 
-impl View {
+impl CastView {
     /// `expr` as a dimension under casts, if it is one.
     pub(super) fn new(
         expr: &Arc<dyn PhysicalExpr>,
@@ -83,7 +83,7 @@ impl View {
     }
 
     pub(super) fn is_bytes(&self) -> bool {
-        matches!(self.kind, Kind::Bytes)
+        matches!(self.kind, ComparedAs::Bytes)
     }
 
     fn cast(&mut self, target: &DataType) -> Option<()> {
@@ -91,7 +91,7 @@ impl View {
             DataType::Dictionary(_, values) => values.as_ref(),
             other => other,
         };
-        if let Kind::Ordered(steps) = &mut self.kind {
+        if let ComparedAs::Ordered(steps) = &mut self.kind {
             steps.extend(cast_steps(&self.data_type, target)?);
             let narrowed = matches!(
                 (&self.data_type, target),
@@ -115,18 +115,20 @@ impl View {
             i128::from(key)
         };
         match &self.kind {
-            Kind::Ordered(steps) => steps.iter().fold(stored, |value, step| step.apply(value)),
-            Kind::Bytes => stored,
+            ComparedAs::Ordered(steps) => {
+                steps.iter().fold(stored, |value, step| step.apply(value))
+            }
+            ComparedAs::Bytes => stored,
         }
     }
 
     /// The literal in this view's type; `None` if it has another type or is not supported.
-    pub(super) fn value(&self, scalar: &ScalarValue) -> Option<Value> {
+    pub(super) fn value(&self, scalar: &ScalarValue) -> Option<ComparedValue> {
         if let ScalarValue::Dictionary(_, inner) = scalar {
             return self.value(inner);
         }
         if scalar.is_null() {
-            return Some(Value::Null);
+            return Some(ComparedValue::Null);
         }
         if self.is_bytes() {
             if !same_bytes(&scalar.data_type(), &self.data_type) {
@@ -135,7 +137,7 @@ impl View {
             let bytes = scalar.try_as_str().flatten().map(str::as_bytes);
             return bytes
                 .or_else(|| binary(scalar))
-                .map(|b| Value::Bytes(b.to_vec()));
+                .map(|b| ComparedValue::Bytes(b.to_vec()));
         }
         if scalar.data_type() != self.data_type {
             return None;
@@ -144,12 +146,12 @@ impl View {
     }
 
     /// The keys for which `value(key) op literal` holds, and whether they are exact.
-    pub(super) fn select(&self, op: Operator, value: &Value) -> Option<(DimRanges, bool)> {
+    pub(super) fn select(&self, op: Operator, value: &ComparedValue) -> Option<(DimRanges, bool)> {
         match value {
-            Value::Null => None,
-            Value::Bytes(bytes) => Some((select_bytes(op, bytes)?, true)),
-            Value::Number(number) => Some((self.select_number(op, *number)?, self.total)),
-            Value::Zero => {
+            ComparedValue::Null => None,
+            ComparedValue::Bytes(bytes) => Some((select_bytes(op, bytes)?, true)),
+            ComparedValue::Number(number) => Some((self.select_number(op, *number)?, self.total)),
+            ComparedValue::Zero => {
                 // Keys have one zero, like the casts here.
                 let zero = if self.data_type == DataType::Float32 {
                     bits(0.0f32)
@@ -163,17 +165,17 @@ impl View {
     }
 
     /// The keys equal to one of the literals, and whether they are exact.
-    pub(super) fn select_any(&self, values: &[Value]) -> Option<(DimRanges, bool)> {
+    pub(super) fn select_any(&self, values: &[ComparedValue]) -> Option<(DimRanges, bool)> {
         // Lists may be long, so all ranges are sorted once.
         let (mut keys, mut strings, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut exact = true;
         for value in values {
             match value {
-                Value::Number(number) => {
+                ComparedValue::Number(number) => {
                     exact &= self.total;
                     keys.extend(self.equal_keys(*number)?);
                 }
-                Value::Bytes(bytes) => strings.push(BytesRange::point(bytes)),
+                ComparedValue::Bytes(bytes) => strings.push(BytesRange::point(bytes)),
                 other => {
                     let (set, set_exact) = self.select(Operator::Eq, other)?;
                     exact &= set_exact;
@@ -224,7 +226,7 @@ impl View {
         if self.apply(max) < value {
             return None;
         }
-        if matches!(&self.kind, Kind::Ordered(steps) if steps.is_empty()) {
+        if matches!(&self.kind, ComparedAs::Ordered(steps) if steps.is_empty()) {
             return u64::try_from(value - lowest).ok()?.checked_add(min);
         }
         // Invariant: apply(below) < value <= apply(at).
@@ -260,31 +262,31 @@ fn select_bytes(op: Operator, bytes: &[u8]) -> Option<DimRanges> {
 }
 
 /// The steps of a cast that never decreases; `None` for every other cast.
-fn cast_steps(from: &DataType, to: &DataType) -> Option<Vec<Step>> {
+fn cast_steps(from: &DataType, to: &DataType) -> Option<Vec<MonotonicStep>> {
     use DataType as A;
     Some(match (from, to) {
         (from, to) if from == to => vec![],
         (from, to) if from.is_integer() && to.is_integer() => vec![],
-        (from, A::Float32) if from.is_integer() => vec![Step::IntegerToF32],
-        (from, A::Float64) if from.is_integer() => vec![Step::IntegerToF64],
+        (from, A::Float32) if from.is_integer() => vec![MonotonicStep::IntegerToF32],
+        (from, A::Float64) if from.is_integer() => vec![MonotonicStep::IntegerToF64],
         (from, A::Decimal128(_, scale)) if from.is_integer() => {
-            vec![Step::Scale(
+            vec![MonotonicStep::Scale(
                 10i128.checked_pow(u32::try_from(*scale).ok()?)?,
             )]
         }
-        (A::Float32, A::Float64) => vec![Step::F32ToF64],
-        (A::Float64, A::Float32) => vec![Step::F64ToF32],
+        (A::Float32, A::Float64) => vec![MonotonicStep::F32ToF64],
+        (A::Float64, A::Float32) => vec![MonotonicStep::F64ToF32],
         (A::Timestamp(from, None), A::Timestamp(to, zone)) if is_utc(zone.as_deref()) => {
             match (nanoseconds(*from), nanoseconds(*to)) {
-                (from, to) if from >= to => vec![Step::Scale(from / to)],
-                (from, to) => vec![Step::Truncate(to / from)],
+                (from, to) if from >= to => vec![MonotonicStep::Scale(from / to)],
+                (from, to) => vec![MonotonicStep::Truncate(to / from)],
             }
         }
-        (A::Timestamp(from, None), A::Date32) => vec![Step::Floor(units_per_day(*from))],
+        (A::Timestamp(from, None), A::Date32) => vec![MonotonicStep::Floor(units_per_day(*from))],
         (A::Date32, A::Timestamp(to, zone)) if is_utc(zone.as_deref()) => {
-            vec![Step::Scale(units_per_day(*to))]
+            vec![MonotonicStep::Scale(units_per_day(*to))]
         }
-        (A::Date32, A::Date64) => vec![Step::Scale(units_per_day(TimeUnit::Millisecond))],
+        (A::Date32, A::Date64) => vec![MonotonicStep::Scale(units_per_day(TimeUnit::Millisecond))],
         _ => return None,
     })
 }
@@ -338,7 +340,7 @@ fn binary(scalar: &ScalarValue) -> Option<&[u8]> {
     }
 }
 
-fn number(scalar: &ScalarValue) -> Option<Value> {
+fn number(scalar: &ScalarValue) -> Option<ComparedValue> {
     use ScalarValue as S;
     let integer: i128 = match scalar {
         S::Int8(v) => (*v)?.into(),
@@ -362,19 +364,19 @@ fn number(scalar: &ScalarValue) -> Option<Value> {
         S::Float64(v) => return float_value((*v)?),
         _ => return None,
     };
-    Some(Value::Number(integer))
+    Some(ComparedValue::Number(integer))
 }
 
 /// Comparisons with NaN are left to DataFusion.
-fn float_value<T: Native>(value: T) -> Option<Value> {
+fn float_value<T: NativeKey>(value: T) -> Option<ComparedValue> {
     let number = value.to_f64();
     if number.is_nan() {
         return None;
     }
     Some(if number == 0.0 {
-        Value::Zero
+        ComparedValue::Zero
     } else {
-        Value::Number(bits(value))
+        ComparedValue::Number(bits(value))
     })
 }
 

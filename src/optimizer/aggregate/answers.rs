@@ -13,16 +13,16 @@ use datafusion::logical_expr::Accumulator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
-use tiledb_engine::array::fragment::statistics::Sum;
+use tiledb_engine::array::fragment::statistics::TileSum;
 use tiledb_engine::scan::ScanPlan;
-use tiledb_engine::scan::summary::{ColumnSummary, Summary};
-use tiledb_engine::stats::trust::{Asked, SumAs};
+use tiledb_engine::scan::summary::{ColumnSummary, TilesSummary};
+use tiledb_engine::stats::trust::{RequestedAggregates, SumAs};
 
 /// The aggregates, and the columns they are computed from.
 #[derive(Debug, Clone)]
-pub struct Answers {
+pub struct AnsweredAggregates {
     aggregates: Vec<(Arc<AggregateFunctionExpr>, AnswerRecipe)>,
-    asked: Arc<Vec<Asked>>,
+    asked: Arc<Vec<RequestedAggregates>>,
 }
 
 /// How the state of an aggregate is computed from summaries; numbers are indexes of the requested columns.
@@ -37,7 +37,7 @@ enum AnswerRecipe {
 }
 
 /// The argument of an aggregate.
-enum Argument {
+enum AggregateArgument {
     /// A constant that is not NULL.
     Constant,
     /// A column of the table, possibly cast without loss.
@@ -47,7 +47,7 @@ enum Argument {
     },
 }
 
-impl Answers {
+impl AnsweredAggregates {
     /// `None` if metadata cannot answer one of the aggregates.
     pub fn new(
         aggregates: &[Arc<AggregateFunctionExpr>],
@@ -69,7 +69,7 @@ impl Answers {
     }
 
     /// The requested aggregates of columns.
-    pub fn asked(&self) -> Arc<Vec<Asked>> {
+    pub fn asked(&self) -> Arc<Vec<RequestedAggregates>> {
         Arc::clone(&self.asked)
     }
 
@@ -81,7 +81,7 @@ impl Answers {
     }
 
     /// One row of partial state for all tiles of these summaries.
-    pub fn state(&self, summaries: &[Summary], schema: SchemaRef) -> Result<RecordBatch> {
+    pub fn state(&self, summaries: &[TilesSummary], schema: SchemaRef) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (aggregate, recipe) in &self.aggregates {
             let mut accumulator = aggregate.create_accumulator()?;
@@ -97,7 +97,7 @@ impl Answers {
 }
 
 impl AnswerRecipe {
-    fn merge(&self, summary: &Summary, accumulator: &mut dyn Accumulator) -> Result<()> {
+    fn merge(&self, summary: &TilesSummary, accumulator: &mut dyn Accumulator) -> Result<()> {
         let column = |number: &usize| {
             let column = summary.columns.get(*number);
             column.ok_or_else(|| internal_datafusion_err!("column {number} was not asked for"))
@@ -145,18 +145,18 @@ fn sums(column: &ColumnSummary, of: &DataType) -> Result<ArrayRef> {
     Ok(match of {
         DataType::Int64 => {
             let integer = |sum| match sum {
-                Sum::Int(sum) => Ok(sum),
-                Sum::UInt(sum) => i64::try_from(sum).map_err(range),
-                Sum::Float(_) => Err(internal_datafusion_err!("a sum of floats is no integer")),
+                TileSum::Int(sum) => Ok(sum),
+                TileSum::UInt(sum) => i64::try_from(sum).map_err(range),
+                TileSum::Float(_) => Err(internal_datafusion_err!("a sum of floats is no integer")),
             };
             let sums = sums.map(|sum| sum.map(integer).transpose());
             Arc::new(sums.collect::<Result<Int64Array>>()?)
         }
         DataType::UInt64 => {
             let integer = |sum| match sum {
-                Sum::Int(sum) => u64::try_from(sum).map_err(range),
-                Sum::UInt(sum) => Ok(sum),
-                Sum::Float(_) => Err(internal_datafusion_err!("a sum of floats is no integer")),
+                TileSum::Int(sum) => u64::try_from(sum).map_err(range),
+                TileSum::UInt(sum) => Ok(sum),
+                TileSum::Float(_) => Err(internal_datafusion_err!("a sum of floats is no integer")),
             };
             let sums = sums.map(|sum| sum.map(integer).transpose());
             Arc::new(sums.collect::<Result<UInt64Array>>()?)
@@ -164,9 +164,9 @@ fn sums(column: &ColumnSummary, of: &DataType) -> Result<ArrayRef> {
         _ => {
             #[expect(clippy::cast_precision_loss, reason = "floats round")]
             let float = |sum| match sum {
-                Sum::Int(sum) => sum as f64,
-                Sum::UInt(sum) => sum as f64,
-                Sum::Float(sum) => sum,
+                TileSum::Int(sum) => sum as f64,
+                TileSum::UInt(sum) => sum as f64,
+                TileSum::Float(sum) => sum,
             };
             Arc::new(sums.map(|sum| sum.map(float)).collect::<Float64Array>())
         }
@@ -177,7 +177,7 @@ fn recipe(
     aggregate: &AggregateFunctionExpr,
     projections: &[Vec<Arc<dyn PhysicalExpr>>],
     plan: &ScanPlan,
-    asked: &mut Vec<Asked>,
+    asked: &mut Vec<RequestedAggregates>,
 ) -> Result<Option<AnswerRecipe>> {
     let arguments = aggregate.expressions();
     let [argument] = arguments.as_slice() else {
@@ -196,12 +196,12 @@ fn recipe(
     }
     let result = aggregate.field().data_type().clone();
     let recipe = match argument {
-        Argument::Constant if function.is::<Count>() => {
+        AggregateArgument::Constant if function.is::<Count>() => {
             check_countable(plan)?;
             AnswerRecipe::CountRows
         }
-        Argument::Constant => return Ok(None),
-        Argument::Column { column, .. } if function.is::<Count>() => {
+        AggregateArgument::Constant => return Ok(None),
+        AggregateArgument::Column { column, .. } if function.is::<Count>() => {
             if plan.spec.table.schema.field(column).is_nullable() {
                 AnswerRecipe::Count(slot(asked, column, |_| {}))
             } else {
@@ -209,7 +209,7 @@ fn recipe(
                 AnswerRecipe::CountRows
             }
         }
-        Argument::Column { column, cast: None } if extreme => {
+        AggregateArgument::Column { column, cast: None } if extreme => {
             if *plan.spec.table.schema.field(column).data_type() != result {
                 return Ok(None);
             }
@@ -219,7 +219,7 @@ fn recipe(
                 AnswerRecipe::Max(slot(asked, column, |asked| asked.max = true))
             }
         }
-        Argument::Column { column, cast } => {
+        AggregateArgument::Column { column, cast } => {
             let of = cast.unwrap_or_else(|| {
                 let field = plan.spec.table.schema.field(column);
                 field.data_type().clone()
@@ -255,7 +255,7 @@ fn check_countable(plan: &ScanPlan) -> Result<()> {
     }
 }
 
-fn add(asked: &mut Asked, sum: SumAs) {
+fn add(asked: &mut RequestedAggregates, sum: SumAs) {
     asked.sum = Some(match asked.sum {
         Some(other) if other != sum => SumAs::Both,
         _ => sum,
@@ -263,12 +263,16 @@ fn add(asked: &mut Asked, sum: SumAs) {
 }
 
 /// The index of a column among the requested ones.
-fn slot(asked: &mut Vec<Asked>, column: usize, ask: impl FnOnce(&mut Asked)) -> usize {
+fn slot(
+    asked: &mut Vec<RequestedAggregates>,
+    column: usize,
+    ask: impl FnOnce(&mut RequestedAggregates),
+) -> usize {
     let slot = asked
         .iter()
         .position(|asked| asked.column == column)
         .unwrap_or_else(|| {
-            asked.push(Asked {
+            asked.push(RequestedAggregates {
                 column,
                 min: false,
                 max: false,
@@ -287,14 +291,14 @@ fn resolve(
     expr: &Arc<dyn PhysicalExpr>,
     projections: &[Vec<Arc<dyn PhysicalExpr>>],
     plan: &ScanPlan,
-) -> Option<Argument> {
+) -> Option<AggregateArgument> {
     if let Some(literal) = expr.downcast_ref::<Literal>() {
-        return (!literal.value().is_null()).then_some(Argument::Constant);
+        return (!literal.value().is_null()).then_some(AggregateArgument::Constant);
     }
     if let Some(column) = expr.downcast_ref::<Column>() {
         return match projections.split_first() {
             Some((outer, inner)) => resolve(outer.get(column.index())?, inner, plan),
-            None => Some(Argument::Column {
+            None => Some(AggregateArgument::Column {
                 column: *plan.spec.projection.get(column.index())?,
                 cast: None,
             }),
@@ -303,15 +307,15 @@ fn resolve(
     let cast = expr.downcast_ref::<CastExpr>()?;
     let to = cast.cast_type();
     match resolve(cast.expr(), projections, plan)? {
-        Argument::Column { column, cast: from } => {
+        AggregateArgument::Column { column, cast: from } => {
             let stored = plan.spec.table.schema.fields().get(column)?.data_type();
             let lossless = widens(from.as_ref().unwrap_or(stored), to);
-            lossless.then(|| Argument::Column {
+            lossless.then(|| AggregateArgument::Column {
                 column,
                 cast: (to != stored).then(|| to.clone()),
             })
         }
-        Argument::Constant => None,
+        AggregateArgument::Constant => None,
     }
 }
 

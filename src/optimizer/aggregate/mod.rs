@@ -35,13 +35,13 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use tiledb_engine::stats::trust::Rounding;
+use tiledb_engine::stats::trust::SumRounding;
 
-use self::answers::Answers;
+use self::answers::AnsweredAggregates;
 use crate::error::to_datafusion_error;
-use crate::optimizer::below::{Passing, ScanPath, scan, with_child};
+use crate::optimizer::below::{PassedNodes, ScanPath, scan, with_child};
 use crate::options::AggregateFrom;
-use crate::scan::claims::{Claims, checked};
+use crate::scan::claims::{ScanClaims, checked};
 use crate::scan::source::TileDbSource;
 
 /// The node that replaces a partial aggregate directly over a scan, if metadata may answer part of it.
@@ -55,14 +55,14 @@ pub(super) fn from_metadata(
         && partial.group_expr().is_true_no_grouping()
         && partial.limit_options().is_none()
         && partial.filter_expr().iter().all(Option::is_none);
-    let path = ScanPath::new(partial.input(), Passing::Projections);
+    let path = ScanPath::new(partial.input(), PassedNodes::Projections);
     let Some(path) = path.filter(|_| plain) else {
         return Ok(None);
     };
     let source = path.source();
     let rounding = match source.aggregate_from() {
-        AggregateFrom::Metadata => Rounding::ByTile,
-        AggregateFrom::ExactMetadata => Rounding::Exact,
+        AggregateFrom::Metadata => SumRounding::ByTile,
+        AggregateFrom::ExactMetadata => SumRounding::Exact,
         AggregateFrom::Cells => return Ok(None),
     };
     if !source.rows_are_cells() {
@@ -75,7 +75,8 @@ pub(super) fn from_metadata(
             exprs.map(|e| Arc::clone(&e.expr)).collect()
         })
         .collect::<Vec<_>>();
-    let Some(answers) = Answers::new(partial.aggr_expr(), &projections, source.plan())? else {
+    let Some(answers) = AnsweredAggregates::new(partial.aggr_expr(), &projections, source.plan())?
+    else {
         return Ok(None);
     };
     let reading = source.reading_remaining(answers.asked(), rounding);
@@ -93,14 +94,14 @@ pub struct TileDbAggregateExec {
     input: Arc<dyn ExecutionPlan>,
     /// The scan below the input, which reads the tiles that metadata do not answer.
     scan: TileDbSource,
-    answers: Answers,
+    answers: AnsweredAggregates,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl TileDbAggregateExec {
     /// `None` if the scan below the input is not in the mode that leaves out such tiles.
-    fn new(input: Arc<dyn ExecutionPlan>, answers: Answers) -> Option<Self> {
+    fn new(input: Arc<dyn ExecutionPlan>, answers: AnsweredAggregates) -> Option<Self> {
         let scan = scan_of_remaining(&input)?.clone();
         // The properties of the input's rows are dropped, because the added row may differ from them.
         let properties = PlanProperties::new(
@@ -242,7 +243,7 @@ impl ExecutionPlan for TileDbAggregateExec {
             )),
             _ => read,
         };
-        Ok(checked(states, || Claims::of_plan(self, partition)))
+        Ok(checked(states, || ScanClaims::of_plan(self, partition)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -45,11 +45,11 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-use self::numbers::Span;
+use self::numbers::KeySpan;
 use self::table::GroupTable;
-use crate::optimizer::below::{Passing, ScanPath};
+use crate::optimizer::below::{PassedNodes, ScanPath};
 use crate::optimizer::enumerated::is_code;
-use crate::scan::claims::{Claims, checked};
+use crate::scan::claims::{ScanClaims, checked};
 use crate::scan::source::TileDbSource;
 
 /// Shorter runs are not worth detecting.
@@ -78,7 +78,7 @@ pub(super) fn without_hashing(
 /// The node for an aggregate over rows, if it supports the aggregate; the keys may be integers within spans.
 fn over_states(
     aggregate: &AggregateExec,
-    spans: Vec<Span>,
+    spans: Vec<KeySpan>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let last = match aggregate.mode() {
         AggregateMode::Partial => None,
@@ -129,7 +129,7 @@ fn only_needs_states(aggregate: &AggregateExec) -> bool {
 
 /// The ranges of the keys, if they are codes of enumerations or come from a scan that knows their bounds, and if there
 /// are enough rows for a table of slots to pay.
-fn spans_of_keys(aggregate: &AggregateExec) -> Result<Option<Vec<Span>>> {
+fn spans_of_keys(aggregate: &AggregateExec) -> Result<Option<Vec<KeySpan>>> {
     let input = aggregate.input();
     let keys = aggregate.group_expr().expr().iter().map(|(key, _)| key);
     let (codes, others): (Vec<_>, Vec<_>) = keys.clone().partition(|key| is_code(key));
@@ -149,14 +149,14 @@ fn spans_of_keys(aggregate: &AggregateExec) -> Result<Option<Vec<Span>>> {
     };
     let span = |key: &Arc<dyn PhysicalExpr>| {
         if is_code(key) {
-            return Span::of_type(&key.data_type(&input.schema()).ok()?);
+            return KeySpan::of_type(&key.data_type(&input.schema()).ok()?);
         }
         let column = key.downcast_ref::<Column>()?.index();
         let known = statistics.as_ref()?.column_statistics.get(column)?;
-        Span::between(known.min_value.get_value()?, known.max_value.get_value()?)
+        KeySpan::between(known.min_value.get_value()?, known.max_value.get_value()?)
     };
     let spans = keys.map(span).collect::<Option<Vec<_>>>();
-    let sized = spans.and_then(|spans| Some((Span::slots(&spans)?, spans)));
+    let sized = spans.and_then(|spans| Some((KeySpan::slots(&spans)?, spans)));
     let Some((slots, spans)) = sized else {
         return Ok(None);
     };
@@ -192,7 +192,7 @@ fn columns_of_scan(
     plan: &Arc<dyn ExecutionPlan>,
     columns: BTreeSet<usize>,
 ) -> Option<(&TileDbSource, BTreeSet<usize>)> {
-    let path = ScanPath::new(plan, Passing::Dealing)?;
+    let path = ScanPath::new(plan, PassedNodes::Dealing)?;
     Some((path.source(), path.columns_of(columns)?))
 }
 
@@ -205,13 +205,13 @@ pub struct TileDbGroupsExec {
     /// The partial aggregate that it replaces, over the same input.
     partial: Arc<AggregateExec>,
     /// The ranges of the keys, if they are integers.
-    spans: Vec<Span>,
+    spans: Vec<KeySpan>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl TileDbGroupsExec {
     /// Replaces `partial`; `spans` are the ranges of the keys, or empty.
-    fn new(partial: Arc<AggregateExec>, spans: Vec<Span>) -> Self {
+    fn new(partial: Arc<AggregateExec>, spans: Vec<KeySpan>) -> Self {
         Self {
             partial,
             spans,
@@ -318,7 +318,7 @@ impl ExecutionPlan for TileDbGroupsExec {
         });
         let states = RecordBatchStreamAdapter::new(schema, batches.try_flatten());
         Ok(checked(Box::pin(states), || {
-            Claims::of_plan(self, partition)
+            ScanClaims::of_plan(self, partition)
         }))
     }
 

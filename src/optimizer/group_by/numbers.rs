@@ -25,14 +25,14 @@ const NO_SLOT: u32 = u32::MAX;
 
 /// A range of integers that have slots. NULL has the first slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct KeySpan {
     /// The smallest integer, converted by [`Number::bits`].
     first: u64,
     /// The number of slots.
     slots: usize,
 }
 
-impl Span {
+impl KeySpan {
     /// All values of a type; `None` if there are too many.
     pub fn of_type(data_type: &DataType) -> Option<Self> {
         let (first, bits) = match data_type {
@@ -76,18 +76,18 @@ impl Span {
 }
 
 /// An integer as 64 bits: differences of these, modulo 2^64, are those of the integers.
-trait Number: Copy {
+trait KeyInteger: Copy {
     fn bits(self) -> u64;
 }
 
 macro_rules! number {
     ($($signed:ty)*; $($unsigned:ty)*) => {
-        $(impl Number for $signed {
+        $(impl KeyInteger for $signed {
             fn bits(self) -> u64 {
                 i64::from(self).cast_unsigned()
             }
         })*
-        $(impl Number for $unsigned {
+        $(impl KeyInteger for $unsigned {
             fn bits(self) -> u64 {
                 u64::from(self)
             }
@@ -98,17 +98,17 @@ macro_rules! number {
 number!(i8 i16 i32 i64; u8 u16 u32 u64);
 
 /// A function that is generic over the integer type.
-trait Visit {
+trait IntegerVisitor {
     type Answer;
 
-    fn visit<T: ArrowPrimitiveType<Native: Number>>(
+    fn visit<T: ArrowPrimitiveType<Native: KeyInteger>>(
         self,
         numbers: &PrimitiveArray<T>,
     ) -> Self::Answer;
 }
 
 /// Calls `visitor` with the integers of an array; `None` if it has another type.
-fn visit<V: Visit>(numbers: &dyn Array, visitor: V) -> Option<V::Answer> {
+fn visit<V: IntegerVisitor>(numbers: &dyn Array, visitor: V) -> Option<V::Answer> {
     macro_rules! by_type {
         ($($data_type:pat => $native:ty,)*) => {
             match numbers.data_type() {
@@ -137,30 +137,30 @@ fn visit<V: Visit>(numbers: &dyn Array, visitor: V) -> Option<V::Answer> {
 
 /// The bits of an integer; `None` if it is NULL or has another type.
 fn bits_of(value: &ScalarValue) -> Option<u64> {
-    struct First;
-    impl Visit for First {
+    struct FirstKeySlots;
+    impl IntegerVisitor for FirstKeySlots {
         type Answer = Option<u64>;
 
-        fn visit<T: ArrowPrimitiveType<Native: Number>>(
+        fn visit<T: ArrowPrimitiveType<Native: KeyInteger>>(
             self,
             numbers: &PrimitiveArray<T>,
         ) -> Self::Answer {
-            numbers.iter().next().flatten().map(Number::bits)
+            numbers.iter().next().flatten().map(KeyInteger::bits)
         }
     }
-    visit(&value.to_array().ok()?, First).flatten()
+    visit(&value.to_array().ok()?, FirstKeySlots).flatten()
 }
 
 /// Extends the slots of rows by the integers of a key.
-struct Append<'a> {
-    span: Span,
+struct AppendKeySlots<'a> {
+    span: KeySpan,
     slots: &'a mut [u32],
 }
 
-impl Visit for Append<'_> {
+impl IntegerVisitor for AppendKeySlots<'_> {
     type Answer = ();
 
-    fn visit<T: ArrowPrimitiveType<Native: Number>>(self, numbers: &PrimitiveArray<T>) {
+    fn visit<T: ArrowPrimitiveType<Native: KeyInteger>>(self, numbers: &PrimitiveArray<T>) {
         let Self { span, slots } = self;
         let rows = slots.iter_mut().zip(numbers.values());
         match numbers.nulls().filter(|nulls| nulls.null_count() > 0) {
@@ -175,7 +175,7 @@ impl Visit for Append<'_> {
 /// The group of each combination of integers that has occurred.
 #[derive(Debug)]
 pub(super) struct NumberTable {
-    spans: Vec<Span>,
+    spans: Vec<KeySpan>,
     groups: Vec<u32>,
     /// The slots of the rows of a batch.
     slots: Vec<u32>,
@@ -183,9 +183,9 @@ pub(super) struct NumberTable {
 
 impl NumberTable {
     /// An empty table for keys within these spans; `None` if it would be too large.
-    pub fn new(spans: &[Span]) -> Option<Self> {
+    pub fn new(spans: &[KeySpan]) -> Option<Self> {
         Some(Self {
-            groups: vec![NONE; Span::slots(spans)?],
+            groups: vec![NONE; KeySpan::slots(spans)?],
             spans: spans.to_vec(),
             slots: Vec::new(),
         })
@@ -213,7 +213,7 @@ impl NumberTable {
         self.slots.resize(rows, 0);
         for (key, span) in keys.iter().zip(&self.spans) {
             let slots = &mut self.slots;
-            let numbers = visit(key, Append { span: *span, slots });
+            let numbers = visit(key, AppendKeySlots { span: *span, slots });
             numbers.ok_or_else(|| internal_datafusion_err!("a key is no number"))?;
         }
         if !self.find(groups) {
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     /// The groups of batches of keys, and the keys of these groups.
-    fn grouped(spans: &[Span], batches: &[Vec<ArrayRef>]) -> (Vec<Vec<usize>>, Vec<ArrayRef>) {
+    fn grouped(spans: &[KeySpan], batches: &[Vec<ArrayRef>]) -> (Vec<Vec<usize>>, Vec<ArrayRef>) {
         let keys = batches[0].iter();
         let fields = keys.map(|key| Field::new("key", key.data_type().clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -338,7 +338,7 @@ mod tests {
             Arc::new(Int8Array::from(Vec::<i8>::new())),
             Arc::new(Int8Array::from(vec![Some(9), None, Some(0), Some(-1)]).slice(1, 3)),
         ];
-        let span = Span::of_type(&DataType::Int8).unwrap();
+        let span = KeySpan::of_type(&DataType::Int8).unwrap();
         let (groups, codes) = grouped(&[span], &batches.map(|batch| vec![batch]));
         assert_eq!(
             groups,
@@ -351,12 +351,12 @@ mod tests {
     #[test]
     fn numbers_have_slots_to_the_limits_of_their_type() {
         let codes: ArrayRef = Arc::new(UInt16Array::from(vec![u16::MAX, 0, u16::MAX, 1 << 15]));
-        let span = Span::of_type(codes.data_type()).unwrap();
+        let span = KeySpan::of_type(codes.data_type()).unwrap();
         assert_eq!(grouped(&[span], &[vec![codes]]).0, [[0, 1, 0, 2]]);
         let codes: ArrayRef = Arc::new(Int16Array::from(vec![i16::MIN, i16::MAX, -1, i16::MIN]));
-        let span = Span::of_type(codes.data_type()).unwrap();
+        let span = KeySpan::of_type(codes.data_type()).unwrap();
         assert_eq!(grouped(&[span], &[vec![codes]]).0, [[0, 1, 2, 0]]);
-        let ends = |least: i64, greatest: i64| Span::between(&least.into(), &greatest.into());
+        let ends = |least: i64, greatest: i64| KeySpan::between(&least.into(), &greatest.into());
         for (least, greatest) in [(i64::MIN, i64::MIN + 9), (i64::MAX - 9, i64::MAX), (-5, 4)] {
             let numbers: ArrayRef = Arc::new(Int64Array::from(vec![greatest, least, greatest]));
             let span = ends(least, greatest).unwrap();
@@ -365,16 +365,16 @@ mod tests {
         assert_eq!(ends(i64::MIN, i64::MAX), None);
         assert_eq!(ends(0, -1), None);
         assert_eq!(ends(0, MOST_SLOTS as i64), None);
-        assert_eq!(Span::between(&0.5_f64.into(), &7.5_f64.into()), None);
+        assert_eq!(KeySpan::between(&0.5_f64.into(), &7.5_f64.into()), None);
         assert_eq!(
-            Span::between(&ScalarValue::Int64(None), &1_i64.into()),
+            KeySpan::between(&ScalarValue::Int64(None), &1_i64.into()),
             None
         );
     }
 
     #[test]
     fn numbers_beyond_the_bounds_have_groups_all_the_same() {
-        let span = Span::between(&10_u64.into(), &19_u64.into()).unwrap();
+        let span = KeySpan::between(&10_u64.into(), &19_u64.into()).unwrap();
         let numbers = |numbers: &[u64]| vec![Arc::new(UInt64Array::from(numbers.to_vec())) as _];
         let batches = [
             numbers(&[15, 9, 20, 9]),
@@ -390,12 +390,12 @@ mod tests {
     #[test]
     fn keys_are_told_apart_together() {
         let spans = [
-            Span::between(
+            KeySpan::between(
                 &ScalarValue::Date32(Some(-3)),
                 &ScalarValue::Date32(Some(3)),
             )
             .unwrap(),
-            Span::of_type(&DataType::Int8).unwrap(),
+            KeySpan::of_type(&DataType::Int8).unwrap(),
         ];
         let days: ArrayRef = Arc::new(Date32Array::from(vec![
             Some(-3),

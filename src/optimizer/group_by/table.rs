@@ -16,7 +16,6 @@ use datafusion::functions_aggregate::average::Avg;
 use datafusion::functions_aggregate::count::Count;
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::{ColumnarValue, EmitTo, GroupsAccumulator};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -24,9 +23,8 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
-use super::numbers::{NumberTable, Span};
-
-type Expr = Arc<dyn PhysicalExpr>;
+use super::numbers::{KeySpan, NumberTable};
+use crate::expressions::shape::PhysicalExprRef;
 
 /// With shorter runs than this, the group of each row is looked up.
 const ROWS_PER_RUN: usize = 2;
@@ -35,7 +33,7 @@ const LONG_RUN: usize = 24;
 
 /// The groups found so far, and their states.
 pub(super) struct GroupTable {
-    keys: Keys,
+    keys: GroupKeys,
     functions: Vec<GroupFunction>,
     /// The schema of states.
     schema: SchemaRef,
@@ -48,14 +46,14 @@ pub(super) struct GroupTable {
 }
 
 /// Ranges of consecutive rows of a batch with equal keys.
-type Runs = Vec<Range<usize>>;
+type KeyRuns = Vec<Range<usize>>;
 
 /// The keys that rows are grouped by.
-struct Keys {
+struct GroupKeys {
     /// The columns of the input that the expressions read.
     columns: Vec<usize>,
     /// The expressions over only those columns.
-    exprs: Vec<Expr>,
+    exprs: Vec<PhysicalExprRef>,
     /// The keys as columns of the states.
     schema: SchemaRef,
 }
@@ -63,18 +61,22 @@ struct Keys {
 /// An aggregate function.
 struct GroupFunction {
     function: Arc<AggregateFunctionExpr>,
-    arguments: Vec<Expr>,
-    filter: Option<Expr>,
+    arguments: Vec<PhysicalExprRef>,
+    filter: Option<PhysicalExprRef>,
     accumulator: Box<dyn GroupsAccumulator>,
     run_state: Option<RunState>,
 }
 
 impl GroupTable {
     /// An empty table for a partial aggregate; `spans` are the ranges of integer keys, or empty.
-    pub(super) fn new(partial: &AggregateExec, spans: &[Span], schema: SchemaRef) -> Result<Self> {
+    pub(super) fn new(
+        partial: &AggregateExec,
+        spans: &[KeySpan],
+        schema: SchemaRef,
+    ) -> Result<Self> {
         let by = partial.group_expr().input_exprs();
         let input = partial.input().schema();
-        let keys = Keys::new(&by, &input, &schema)?;
+        let keys = GroupKeys::new(&by, &input, &schema)?;
         let functions =
             partial
                 .aggr_expr()
@@ -127,7 +129,7 @@ impl GroupTable {
             Some(numbers) => {
                 let keys = self.keys.evaluate(&batch.project(&self.keys.columns)?)?;
                 numbers.intern(&keys, self.values.as_mut(), &mut self.of_rows)?;
-                Runs::new()
+                KeyRuns::new()
             }
             None => self.find_runs(batch)?,
         };
@@ -152,10 +154,10 @@ impl GroupTable {
     }
 
     /// Finds the runs of a batch, and the group of each; the group of each row if runs are short.
-    fn find_runs(&mut self, batch: &RecordBatch) -> Result<Runs> {
+    fn find_runs(&mut self, batch: &RecordBatch) -> Result<KeyRuns> {
         let rows = batch.num_rows();
         let keys = batch.project(&self.keys.columns)?;
-        let runs: Runs = match keys.columns() {
+        let runs: KeyRuns = match keys.columns() {
             [] => std::iter::once(0..rows).collect(),
             columns => partition(columns)?.ranges(),
         };
@@ -186,8 +188,8 @@ impl GroupTable {
     }
 }
 
-impl Keys {
-    fn new(by: &[Expr], input: &Schema, states: &Schema) -> Result<Self> {
+impl GroupKeys {
+    fn new(by: &[PhysicalExprRef], input: &Schema, states: &Schema) -> Result<Self> {
         let mut columns = by
             .iter()
             .flat_map(collect_columns)
@@ -234,7 +236,7 @@ impl GroupFunction {
     }
 
     fn add_rows(&mut self, batch: &RecordBatch, groups: &[usize], total: usize) -> Result<()> {
-        let evaluate = |expr: &Expr| expr.evaluate(batch)?.into_array(batch.num_rows());
+        let evaluate = |expr: &PhysicalExprRef| expr.evaluate(batch)?.into_array(batch.num_rows());
         let arguments = self
             .arguments
             .iter()

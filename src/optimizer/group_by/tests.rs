@@ -65,7 +65,7 @@ enum By {
 }
 
 /// The ranges of the keys, or wrong ones on purpose; empty unless all keys are small integers.
-fn spans(aggregate: &AggregateExec, by: By) -> Vec<Span> {
+fn spans(aggregate: &AggregateExec, by: By) -> Vec<KeySpan> {
     let input = aggregate.input().schema();
     let span = |(key, _): &(Arc<dyn PhysicalExpr>, String)| {
         let data_type = key.data_type(&input).ok()?;
@@ -73,9 +73,9 @@ fn spans(aggregate: &AggregateExec, by: By) -> Vec<Span> {
             By::SomeNumbers => {
                 let ends = [2, 5].map(|n| ScalarValue::Int8(Some(n)).cast_to(&data_type));
                 let [least, greatest] = ends.map(|end| end.ok());
-                Span::between(&least?, &greatest?)
+                KeySpan::between(&least?, &greatest?)
             }
-            _ => Span::of_type(&data_type),
+            _ => KeySpan::of_type(&data_type),
         }
     };
     let spans = aggregate.group_expr().expr().iter().map(span);

@@ -18,8 +18,8 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use tiledb_engine::arrow::DATATYPE_KEY;
 
-use super::hiding::{Hidden, HidingExec};
-use crate::optimizer::Plan;
+use super::hiding::{HiddenClaims, HidingExec};
+use crate::optimizer::PlanRef;
 use crate::optimizer::below::{rewritten_below, scan, scans_array};
 
 /// The plan whose scans of arrays have the bounds of columns, and in which nodes hide the wrong bounds of casts.
@@ -30,8 +30,8 @@ use crate::optimizer::below::{rewritten_below, scan, scans_array};
 /// because the lower bound is above the upper one. So scans have no bounds of columns at first. Before any rule uses
 /// statistics, the [rule](crate::optimizer) adds the bounds to scans, and inserts a [node](HidingExec) above such
 /// projections that hides those of the cast from aggregates, conditions and joins.
-pub(crate) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
-    let hide = |plan: &Plan, believed: bool| {
+pub(crate) fn with_bounds_below(plan: &PlanRef) -> Result<PlanRef> {
+    let hide = |plan: &PlanRef, believed: bool| {
         if let Some(source) = scan(plan).filter(|_| believed) {
             source.tell_bounds();
         }
@@ -39,7 +39,7 @@ pub(crate) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
         if !believed || columns.is_empty() || !scans_array(plan) {
             return Ok(None);
         }
-        let hidden = Hidden::Statistics(columns.into());
+        let hidden = HiddenClaims::Statistics(columns.into());
         Ok(Some(
             Arc::new(HidingExec::new(Arc::clone(plan), hidden)) as _
         ))
@@ -54,7 +54,7 @@ fn believes(plan: &dyn ExecutionPlan) -> bool {
 }
 
 /// The columns of a projection that are casts of columns to a type with another order.
-fn reordered(plan: &Plan) -> Vec<usize> {
+fn reordered(plan: &PlanRef) -> Vec<usize> {
     let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
         return Vec::new();
     };

@@ -14,8 +14,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 
-use super::hiding::{Hidden, HidingExec};
-use crate::optimizer::Plan;
+use super::hiding::{HiddenClaims, HidingExec};
+use crate::optimizer::PlanRef;
 use crate::optimizer::below::{scans_array, with_children};
 use crate::optimizer::plan_search::reads_array_and_has_node;
 
@@ -29,7 +29,7 @@ use crate::optimizer::plan_search::reads_array_and_has_node;
 /// reach the wrong column, and lets none pass; one [rule](crate::optimizer) inserts it, another removes it.
 /// Dynamic filters are removed from scans instead, see [`run_time_filters`](super::run_time_filters). Filters that the
 /// logical optimizer pushes into a table are qualified by the table and not affected.
-pub(crate) fn told_apart(plan: &Plan) -> Result<Plan> {
+pub(crate) fn told_apart(plan: &PlanRef) -> Result<PlanRef> {
     if scans_array(plan) {
         Ok(below_filters(plan, false)?.unwrap_or_else(|| Arc::clone(plan)))
     } else {
@@ -38,10 +38,10 @@ pub(crate) fn told_apart(plan: &Plan) -> Result<Plan> {
 }
 
 /// The plan without the nodes that [`told_apart`] added.
-pub(crate) fn let_through(plan: &Plan) -> Result<Plan> {
-    let without = |plan: Plan| {
+pub(crate) fn let_through(plan: &PlanRef) -> Result<PlanRef> {
+    let without = |plan: PlanRef| {
         Ok(match plan.downcast_ref::<HidingExec>() {
-            Some(node) if *node.hidden() == Hidden::Filters => {
+            Some(node) if *node.hidden() == HiddenClaims::Filters => {
                 Transformed::yes(Arc::clone(node.input()))
             }
             _ => Transformed::no(plan),
@@ -51,7 +51,7 @@ pub(crate) fn let_through(plan: &Plan) -> Result<Plan> {
 }
 
 /// Whether a filter that is pushed from above a node to its input `number` may end up on another column.
-pub(super) fn confuses(plan: &dyn ExecutionPlan, number: usize, input: &Plan) -> bool {
+pub(super) fn confuses(plan: &dyn ExecutionPlan, number: usize, input: &PlanRef) -> bool {
     let by_index = match plan.downcast_ref::<HashJoinExec>() {
         Some(join) if looks_up_keys(join, number) => return true,
         // Otherwise a hash join uses the indexes of columns in its output.
@@ -92,7 +92,7 @@ fn repeats_name(schema: &Schema) -> bool {
 
 /// The node with inputs that stop ambiguous filters; `None` if it is unchanged. `filtered` says whether there is a
 /// filter above.
-fn below_filters(plan: &Plan, filtered: bool) -> Result<Option<Plan>> {
+fn below_filters(plan: &PlanRef, filtered: bool) -> Result<Option<PlanRef>> {
     let filtered = filtered || plan.is::<FilterExec>();
     let mut changed = false;
     let mut children = Vec::new();
@@ -103,7 +103,7 @@ fn below_filters(plan: &Plan, filtered: bool) -> Result<Option<Plan>> {
         let barred = filtered && confuses(plan.as_ref(), number, &child) && scans_array(&child);
         changed |= barred;
         children.push(if barred {
-            Arc::new(HidingExec::new(child, Hidden::Filters))
+            Arc::new(HidingExec::new(child, HiddenClaims::Filters))
         } else {
             child
         });

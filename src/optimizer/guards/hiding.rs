@@ -18,11 +18,11 @@ use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use super::join_columns::JoinColumns;
-use crate::optimizer::Plan;
+use crate::optimizer::PlanRef;
 
 /// What a [`HidingExec`] hides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Hidden {
+pub(super) enum HiddenClaims {
     /// The statistics of these columns.
     Statistics(Arc<[usize]>),
     /// The orders that the nodes above require, from the input.
@@ -37,18 +37,20 @@ pub(super) enum Hidden {
     JoinClaims(Arc<JoinColumns>),
 }
 
-impl Hidden {
+impl HiddenClaims {
     fn of(&self, properties: &Arc<PlanProperties>) -> Arc<PlanProperties> {
         let claims = match self {
-            Hidden::Filters | Hidden::Statistics(_) | Hidden::AskedOrders => {
+            HiddenClaims::Filters | HiddenClaims::Statistics(_) | HiddenClaims::AskedOrders => {
                 return Arc::clone(properties);
             }
-            Hidden::UniqueKeys => {
+            HiddenClaims::UniqueKeys => {
                 let claims = properties.equivalence_properties().clone();
                 claims.with_constraints(Constraints::default())
             }
-            Hidden::JoinClaims(columns) => columns.true_claims(properties.equivalence_properties()),
-            Hidden::Equivalences => {
+            HiddenClaims::JoinClaims(columns) => {
+                columns.true_claims(properties.equivalence_properties())
+            }
+            HiddenClaims::Equivalences => {
                 let claims = properties.equivalence_properties();
                 EquivalenceProperties::new(Arc::clone(claims.schema()))
             }
@@ -65,13 +67,13 @@ impl Hidden {
 /// Passes rows on unchanged, and hides something.
 #[derive(Debug)]
 pub(super) struct HidingExec {
-    input: Plan,
-    hidden: Hidden,
+    input: PlanRef,
+    hidden: HiddenClaims,
     properties: Arc<PlanProperties>,
 }
 
 impl HidingExec {
-    pub(super) fn new(input: Plan, hidden: Hidden) -> Self {
+    pub(super) fn new(input: PlanRef, hidden: HiddenClaims) -> Self {
         Self {
             properties: hidden.of(input.properties()),
             input,
@@ -79,11 +81,11 @@ impl HidingExec {
         }
     }
 
-    pub(super) fn input(&self) -> &Plan {
+    pub(super) fn input(&self) -> &PlanRef {
         &self.input
     }
 
-    pub(super) fn hidden(&self) -> &Hidden {
+    pub(super) fn hidden(&self) -> &HiddenClaims {
         &self.hidden
     }
 }
@@ -106,7 +108,7 @@ impl ExecutionPlan for HidingExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Plan> {
+    fn children(&self) -> Vec<&PlanRef> {
         vec![&self.input]
     }
 
@@ -114,7 +116,7 @@ impl ExecutionPlan for HidingExec {
         // Sorts are not pushed through a node that returns `false` here.
         vec![!matches!(
             self.hidden,
-            Hidden::Equivalences | Hidden::AskedOrders | Hidden::JoinClaims(_)
+            HiddenClaims::Equivalences | HiddenClaims::AskedOrders | HiddenClaims::JoinClaims(_)
         )]
     }
 
@@ -140,7 +142,7 @@ impl ExecutionPlan for HidingExec {
         _args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         match (input_stats, &self.hidden) {
-            ([input], Hidden::Statistics(columns)) => {
+            ([input], HiddenClaims::Statistics(columns)) => {
                 let mut known = Statistics::clone(input);
                 for column in columns.iter() {
                     if let Some(column) = known.column_statistics.get_mut(*column) {
@@ -161,7 +163,7 @@ impl ExecutionPlan for HidingExec {
         _config: &ConfigOptions,
     ) -> Result<FilterDescription> {
         match self.hidden {
-            Hidden::Filters => Ok(FilterDescription::all_unsupported(
+            HiddenClaims::Filters => Ok(FilterDescription::all_unsupported(
                 &parent_filters,
                 &self.children(),
             )),
@@ -174,7 +176,7 @@ impl ExecutionPlan for HidingExec {
         _phase: FilterPushdownPhase,
         child_pushdown_result: ChildPushdownResult,
         _config: &ConfigOptions,
-    ) -> Result<FilterPushdownPropagation<Plan>> {
+    ) -> Result<FilterPushdownPropagation<PlanRef>> {
         Ok(FilterPushdownPropagation::if_all(child_pushdown_result))
     }
 
@@ -187,16 +189,16 @@ impl ExecutionPlan for HidingExec {
 
     fn replace_children(
         self: Arc<Self>,
-        children: Vec<Plan>,
+        children: Vec<PlanRef>,
         _options: ReplaceChildrenOptions,
-    ) -> Result<Plan> {
+    ) -> Result<PlanRef> {
         match children.as_slice() {
             [input] => Ok(Arc::new(Self::new(Arc::clone(input), self.hidden.clone()))),
             _ => internal_err!("HidingExec has one input, not {}", children.len()),
         }
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+    fn with_new_children(self: Arc<Self>, children: Vec<PlanRef>) -> Result<PlanRef> {
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         self.replace_children(children, options)
     }

@@ -8,9 +8,9 @@ use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::joins::SortMergeJoinExec;
 
 use super::asks_for_order;
-use super::hiding::{Hidden, HidingExec};
+use super::hiding::{HiddenClaims, HidingExec};
 use super::join_columns::JoinColumns;
-use crate::optimizer::Plan;
+use crate::optimizer::PlanRef;
 use crate::optimizer::below::scans_array;
 
 /// The plan in which no join over an array declares an order or a constant that its rows don't have.
@@ -23,8 +23,8 @@ use crate::optimizer::below::scans_array;
 /// Before DataFusion uses orders, the [rule](crate::optimizer) inserts a [node](HidingExec) above each such join that declares
 /// only what holds. A side may get its order later, when DataFusion adds the sorts that windows and merge joins require, so the
 /// node stands above every join that could declare too much then.
-pub(crate) fn without_false_claims(plan: &Plan) -> Result<Plan> {
-    let hide = |plan: Plan| {
+pub(crate) fn without_false_claims(plan: &PlanRef) -> Result<PlanRef> {
+    let hide = |plan: PlanRef| {
         let columns = JoinColumns::of(plan.as_ref()).filter(|_| scans_array(&plan));
         let false_claims = columns.filter(|columns| {
             let claims = plan.equivalence_properties();
@@ -32,7 +32,7 @@ pub(crate) fn without_false_claims(plan: &Plan) -> Result<Plan> {
         });
         Ok(match false_claims {
             Some(columns) => {
-                let hidden = Hidden::JoinClaims(Arc::new(columns));
+                let hidden = HiddenClaims::JoinClaims(Arc::new(columns));
                 Transformed::yes(Arc::new(HidingExec::new(plan, hidden)) as _)
             }
             None => Transformed::no(plan),
@@ -42,7 +42,7 @@ pub(crate) fn without_false_claims(plan: &Plan) -> Result<Plan> {
 }
 
 /// Whether a join keeps the order of one side, and the other side may have an order by the time the plan runs.
-fn may_append_order(join: &Plan) -> bool {
+fn may_append_order(join: &PlanRef) -> bool {
     let kept = join.maintains_input_order();
     let required = join.required_input_ordering();
     let mut others = join.children().into_iter().zip(&kept).zip(&required);
@@ -53,13 +53,13 @@ fn may_append_order(join: &Plan) -> bool {
 
 /// Whether DataFusion would push a projection below a join without the columns that the join's filter reads. The node above stops
 /// the projection.
-fn loses_filter(join: &Plan) -> bool {
+fn loses_filter(join: &PlanRef) -> bool {
     let join = join.downcast_ref::<SortMergeJoinExec>();
     join.is_some_and(|join| join.filter().is_some())
 }
 
 /// Whether rows are in order, or a node below requires an order, for which DataFusion may still add a sort.
-fn may_be_ordered(plan: &Plan) -> bool {
+fn may_be_ordered(plan: &PlanRef) -> bool {
     plan.output_ordering().is_some()
         || asks_for_order(plan.as_ref())
         || plan.children().into_iter().any(may_be_ordered)

@@ -10,7 +10,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::hiding::HidingExec;
-use crate::optimizer::Plan;
+use crate::optimizer::PlanRef;
 use crate::optimizer::below::{scans_array, with_child};
 
 /// The aggregate without its limit, if it would fail with it.
@@ -44,7 +44,7 @@ pub(crate) fn without_limit(
 /// satisfy distribution requirements". The [rule](crate::optimizer) makes it a limit of each partition, like the
 /// sort, if a merge above has the limit of the whole. Without such a merge the error stays, because there would be too
 /// many rows.
-pub(crate) fn of_each_partition(plan: &Plan) -> Result<Option<Plan>> {
+pub(crate) fn of_each_partition(plan: &PlanRef) -> Result<Option<PlanRef>> {
     let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() else {
         return Ok(None);
     };
@@ -59,7 +59,7 @@ pub(crate) fn of_each_partition(plan: &Plan) -> Result<Option<Plan>> {
 
 /// The plan with its limit, below nodes that keep all rows, as a limit of each partition; `rows` are needed of all
 /// partitions together.
-fn limited(plan: &Plan, rows: usize) -> Result<Option<Plan>> {
+fn limited(plan: &PlanRef, rows: usize) -> Result<Option<PlanRef>> {
     let keeps_rows = plan.is::<ProjectionExec>() || plan.is::<HidingExec>();
     if let ([input], true) = (&plan.children()[..], keeps_rows) {
         return match limited(input, rows)? {

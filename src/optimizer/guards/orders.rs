@@ -13,8 +13,8 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::asks_for_order;
-use super::hiding::{Hidden, HidingExec};
-use crate::optimizer::Plan;
+use super::hiding::{HiddenClaims, HidingExec};
+use crate::optimizer::PlanRef;
 use crate::optimizer::below::{rewritten_below, scans_array, with_children};
 
 /// The node over sorted inputs, if one of them is not in the required order.
@@ -23,7 +23,7 @@ use crate::optimizer::below::{rewritten_below, scans_array, with_children};
 /// removes it there. If they are in order because a column is unique (the groups of an aggregate), the node above,
 /// which drops uniqueness, no longer has the order, and the query fails with "does not satisfy order requirements".
 /// The [rule](crate::optimizer) adds a sort where the order is required.
-pub(crate) fn sorted_again(plan: &Plan) -> Result<Option<Plan>> {
+pub(crate) fn sorted_again(plan: &PlanRef) -> Result<Option<PlanRef>> {
     let required = plan.required_input_ordering();
     let mut sorted = false;
     let mut inputs = Vec::new();
@@ -52,12 +52,12 @@ pub(crate) fn sorted_again(plan: &Plan) -> Result<Option<Plan>> {
 /// limit (`EnsureRequirements`), where it replaces the sort that decides which rows are skipped, or adds its own
 /// limit. Before that, the [rule](crate::optimizer) inserts a [node](HidingExec) above each limit that skips
 /// rows, which lets no sort pass.
-pub(crate) fn above_skipped(plan: &Plan) -> Result<Plan> {
-    let hide = |plan: &Plan, ordered: bool| {
+pub(crate) fn above_skipped(plan: &PlanRef) -> Result<PlanRef> {
+    let hide = |plan: &PlanRef, ordered: bool| {
         let limit = plan.downcast_ref::<GlobalLimitExec>();
         let skips = limit.is_some_and(|limit| limit.skip() > 0);
         let guarded = ordered && skips && scans_array(plan);
-        let hiding = || HidingExec::new(Arc::clone(plan), Hidden::AskedOrders);
+        let hiding = || HidingExec::new(Arc::clone(plan), HiddenClaims::AskedOrders);
         Ok(guarded.then(|| Arc::new(hiding()) as _))
     };
     let guarded = rewritten_below(plan, false, &asks_for_order, &hide)?;
@@ -74,14 +74,14 @@ pub(crate) fn above_skipped(plan: &Plan) -> Result<Plan> {
 /// Before DataFusion uses orders, the [rule](crate::optimizer) inserts a [node](HidingExec) below each projection
 /// that declares too much, if a node above requires an order. The node passes rows on unchanged and declares no
 /// columns unique. It stays in the plan, because a sort checks the properties of its input again when it runs.
-pub(crate) fn without_false_keys(plan: &Plan) -> Result<Plan> {
-    let hide = |plan: &Plan, ordered: bool| {
+pub(crate) fn without_false_keys(plan: &PlanRef) -> Result<PlanRef> {
+    let hide = |plan: &PlanRef, ordered: bool| {
         let ordered = ordered || asks_for_order(plan.as_ref());
         if !ordered || !claims_false_key(plan.as_ref()) || !scans_array(plan) {
             return Ok(None);
         }
         let inputs = plan.children().into_iter();
-        let hide = |input: &Plan| HidingExec::new(Arc::clone(input), Hidden::UniqueKeys);
+        let hide = |input: &PlanRef| HidingExec::new(Arc::clone(input), HiddenClaims::UniqueKeys);
         let inputs = inputs.map(|input| Arc::new(hide(input)) as _);
         with_children(plan, inputs.collect()).map(Some)
     };
@@ -147,12 +147,12 @@ fn columns(key: &Constraint) -> &[usize] {
 /// also treats the grouping columns as unique, which they are not: a NULL among the rows and a NULL for a column that
 /// is left out look the same. Before DataFusion uses orders, the [rule](crate::optimizer) inserts a
 /// [node](HidingExec) above each such aggregate that hides these properties.
-pub(crate) fn without_claims(plan: &Plan) -> Result<Plan> {
-    let hide = |plan: Plan| {
+pub(crate) fn without_claims(plan: &PlanRef) -> Result<PlanRef> {
+    let hide = |plan: PlanRef| {
         let aggregate = plan.downcast_ref::<AggregateExec>();
         let sets = aggregate.is_some_and(|aggregate| aggregate.group_expr().has_grouping_set());
         Ok(if sets && scans_array(&plan) {
-            Transformed::yes(Arc::new(HidingExec::new(plan, Hidden::Equivalences)) as _)
+            Transformed::yes(Arc::new(HidingExec::new(plan, HiddenClaims::Equivalences)) as _)
         } else {
             Transformed::no(plan)
         })

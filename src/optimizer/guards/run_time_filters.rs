@@ -32,11 +32,11 @@ use super::fields::confuses;
 use crate::optimizer::below::{scan, scans_array, with_children};
 
 /// The identities of filters.
-type Trusted = HashSet<u64>;
+type TrustedFilters = HashSet<u64>;
 
 /// The plan whose scans have no filters that they must not use.
 pub(crate) fn only_trusted(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let changed = without_untrusted(plan, &Trusted::new())?;
+    let changed = without_untrusted(plan, &TrustedFilters::new())?;
     Ok(changed.unwrap_or_else(|| Arc::clone(plan)))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn only_trusted(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
 /// it.
 fn without_untrusted(
     plan: &Arc<dyn ExecutionPlan>,
-    above: &Trusted,
+    above: &TrustedFilters,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(source) = scan(plan) {
         let source = source.trusting(above);
@@ -55,7 +55,7 @@ fn without_untrusted(
         return Ok(Some(changed.unwrap_or_else(|| Arc::clone(input))));
     }
     let mut trusted = if keeps_some_rows(plan.as_ref()) {
-        Trusted::new()
+        TrustedFilters::new()
     } else {
         above.clone()
     };

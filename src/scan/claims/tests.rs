@@ -20,9 +20,9 @@ fn ascending() -> LexOrdering {
     LexOrdering::new([by]).unwrap()
 }
 
-fn claims(schema: SchemaRef) -> Claims {
+fn claims(schema: SchemaRef) -> ScanClaims {
     let properties = EquivalenceProperties::new(schema);
-    Claims::new(
+    ScanClaims::new(
         "a node",
         0,
         &properties,
@@ -33,7 +33,7 @@ fn claims(schema: SchemaRef) -> Claims {
 /// The outcome of a stream of some batches under some declarations.
 async fn outcome(
     batches: &[&[Option<i64>]],
-    claim: impl FnOnce(&mut Claims),
+    claim: impl FnOnce(&mut ScanClaims),
 ) -> Result<usize, String> {
     let batches = batches
         .iter()
@@ -56,7 +56,7 @@ fn exactly(
     min: i64,
     max: i64,
     nulls: usize,
-) -> Option<(Arc<Statistics>, Arc<Totals>)> {
+) -> Option<(Arc<Statistics>, Arc<PartitionTotals>)> {
     let column = ColumnStatistics {
         null_count: Precision::Exact(nulls),
         min_value: Precision::Exact(ScalarValue::from(min)),
@@ -84,7 +84,7 @@ async fn a_broken_promise_is_an_error() {
             .unwrap_err()
             .contains("at most 3 rows")
     );
-    let ordered = |c: &mut Claims| c.orderings = vec![ascending()];
+    let ordered = |c: &mut ScanClaims| c.orderings = vec![ascending()];
     // NULL is first in this order.
     assert!(
         outcome(rows, ordered)
@@ -121,7 +121,7 @@ async fn a_broken_promise_is_an_error() {
 async fn statistics_that_are_called_exact_are_counted() {
     let rows: &[&[Option<i64>]] = &[&[Some(1), Some(2)], &[Some(2), None]];
     let told =
-        |rows, min, max, nulls| move |c: &mut Claims| c.totals = exactly(rows, min, max, nulls);
+        |rows, min, max, nulls| move |c: &mut ScanClaims| c.totals = exactly(rows, min, max, nulls);
     assert_eq!(outcome(rows, told(4, 1, 2, 1)).await, Ok(4));
     assert!(
         outcome(rows, told(5, 1, 2, 1))
@@ -155,7 +155,7 @@ async fn rows_belong_into_the_range_of_their_partition() {
     let ranges = RangePartitioning::try_new(ascending(), points.to_vec()).unwrap();
     let partition = |number| {
         let ranges = ranges.clone();
-        move |c: &mut Claims| {
+        move |c: &mut ScanClaims| {
             c.partition = number;
             c.partitioning = Partitioning::Range(ranges);
         }

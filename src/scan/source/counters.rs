@@ -7,16 +7,16 @@ use tiledb_engine::scan::ScanPlan;
 use tiledb_engine::scan::metrics::ScanMetrics;
 
 use super::TileDbSource;
-use super::mode::Shared;
+use super::mode::UnitsState;
 
 /// The counters of a scan as metrics of DataFusion, updated with every batch.
-pub(super) struct Published {
+pub(super) struct PublishedCounters {
     counters: Arc<ScanMetrics>,
     counts: Vec<Count>,
     times: Vec<Time>,
 }
 
-impl Published {
+impl PublishedCounters {
     pub(super) fn new(
         set: &ExecutionPlanMetricsSet,
         partition: usize,
@@ -56,7 +56,7 @@ impl Published {
     }
 }
 
-impl Drop for Published {
+impl Drop for PublishedCounters {
     fn drop(&mut self) {
         self.update();
     }
@@ -86,7 +86,7 @@ impl TileDbSource {
 
 /// How far the reading of arrays has come, in units: runs of tiles that are read as one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ScanProgress {
     /// Units that were read.
     pub done: u64,
     /// Units that are read if nothing, such as a LIMIT, ends the reading before.
@@ -95,14 +95,14 @@ pub struct Progress {
 
 impl TileDbSource {
     /// How far the scan has come. One that runs again has come to its end already.
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> ScanProgress {
         let plan = self.plan();
         let all = match &self.arrangement.shared {
-            Shared::Nothing | Shared::Order(_) => plan.unit_count(),
-            Shared::Ranges(ranges) => ranges.unit_count(plan),
-            Shared::Remaining(remaining) => remaining.unit_count(),
+            UnitsState::Nothing | UnitsState::Order(_) => plan.unit_count(),
+            UnitsState::Ranges(ranges) => ranges.unit_count(plan),
+            UnitsState::Remaining(remaining) => remaining.unit_count(),
         };
-        Progress {
+        ScanProgress {
             done: self.units_read.get().min(all),
             all,
         }

@@ -16,14 +16,14 @@ use tiledb_engine::scan::ScanPlan;
 use tiledb_engine::scan::order::RowOrder;
 use tiledb_engine::scan::plan::range_cuts::RangeCuts;
 use tiledb_engine::scan::plan::whole::WholeTile;
-use tiledb_engine::scan::summary::{self, Summary};
+use tiledb_engine::scan::summary::{self, TilesSummary};
 use tiledb_engine::scan::unit_order::{UnitOrder, WantedFirst};
-use tiledb_engine::stats::trust::{Asked, Rounding};
+use tiledb_engine::stats::trust::{RequestedAggregates, SumRounding};
 use tiledb_engine::{Error, Result};
 use tokio::sync::OnceCell;
 
-use super::runs::Course;
-use super::{Planned, TileDbSource};
+use super::runs::ScanCourse;
+use super::{PlannedScan, TileDbSource};
 use crate::expressions::runtime::PushedFilters;
 use crate::scan::query::ScanRequest;
 
@@ -54,35 +54,35 @@ pub enum ScanMode {
     /// Metadata answer part of an aggregate, and the scan reads the remaining tiles.
     Remaining {
         /// The aggregates that are requested of whole tiles.
-        asked: Arc<Vec<Asked>>,
+        asked: Arc<Vec<RequestedAggregates>>,
         /// The sums of tiles that may replace the sums of their cells.
-        rounding: Rounding,
+        rounding: SumRounding,
     },
 }
 
 /// A scan in a mode: its units and their shared state.
 #[derive(Debug, Clone)]
-pub(super) struct Arrangement {
+pub(super) struct ScanArrangement {
     pub(super) mode: ScanMode,
     /// The units, in the order that the mode takes.
     pub(super) plan: Arc<ScanPlan>,
     /// The units that each partition begins with.
     pub(super) partitions: Vec<Range<u64>>,
-    pub(super) shared: Shared,
+    pub(super) shared: UnitsState,
     /// Which scan the partitions read.
-    pub(super) course: Arc<Course<Renewed>>,
+    pub(super) course: Arc<ScanCourse<RenewedScan>>,
 }
 
 /// A scan that was planned again, in the mode that it had.
 #[derive(Debug, Clone)]
-pub(super) struct Renewed {
-    pub(super) planned: Planned,
-    pub(super) arrangement: Arrangement,
+pub(super) struct RenewedScan {
+    pub(super) planned: PlannedScan,
+    pub(super) arrangement: ScanArrangement,
 }
 
 /// The shared state of the units of a scan, which depends on its mode.
 #[derive(Debug, Clone)]
-pub(super) enum Shared {
+pub(super) enum UnitsState {
     Nothing,
     Order(Arc<UnitOrder>),
     Ranges(Arc<RangePartitions>),
@@ -96,11 +96,11 @@ impl ScanMode {
         self,
         plan: &Arc<ScanPlan>,
         partitions: usize,
-    ) -> Result<Option<Arrangement>> {
-        let mut arrangement = Arrangement {
+    ) -> Result<Option<ScanArrangement>> {
+        let mut arrangement = ScanArrangement {
             plan: Arc::clone(plan),
             partitions: Vec::new(),
-            shared: Shared::Nothing,
+            shared: UnitsState::Nothing,
             mode: ScanMode::Plain,
             course: Arc::default(),
         };
@@ -108,7 +108,7 @@ impl ScanMode {
             Self::Plain => {}
             Self::BestFirst(wanted) => {
                 let order = UnitOrder::new(wanted.clone(), plan.partitions(partitions));
-                arrangement.shared = Shared::Order(Arc::new(order));
+                arrangement.shared = UnitsState::Order(Arc::new(order));
             }
             Self::Ordered { order, rows, .. } => {
                 let Some(ordered) = plan.in_order(order, *rows) else {
@@ -120,7 +120,7 @@ impl ScanMode {
                 let Some(ranges) = RangePartitions::new(cuts, plan) else {
                     return Ok(None);
                 };
-                arrangement.shared = Shared::Ranges(Arc::new(ranges));
+                arrangement.shared = UnitsState::Ranges(Arc::new(ranges));
                 if let Some(order) = order {
                     let ordered = plan.in_order(order, None);
                     // A range of overlapping tiles may have to be cut elsewhere.
@@ -137,7 +137,7 @@ impl ScanMode {
                 else {
                     return Ok(None);
                 };
-                arrangement.shared = Shared::Remaining(Arc::new(remaining));
+                arrangement.shared = UnitsState::Remaining(Arc::new(remaining));
             }
         }
         let partitions = match &self {
@@ -150,11 +150,11 @@ impl ScanMode {
     }
 }
 
-impl Arrangement {
+impl ScanArrangement {
     /// The number of partitions.
     pub(super) fn partition_count(&self) -> usize {
         match &self.shared {
-            Shared::Ranges(ranges) => ranges.count(),
+            UnitsState::Ranges(ranges) => ranges.count(),
             _ => self.partitions.len(),
         }
     }
@@ -171,7 +171,7 @@ impl Arrangement {
     /// The ranges of the leading dimension that are its partitions, in a mode that has them.
     pub(super) fn ranges(&self) -> Option<&Arc<RangePartitions>> {
         match &self.shared {
-            Shared::Ranges(ranges) => Some(ranges),
+            UnitsState::Ranges(ranges) => Some(ranges),
             _ => None,
         }
     }
@@ -179,7 +179,7 @@ impl Arrangement {
     /// The part that metadata answer and the part that is left to read, if metadata answer some of an aggregate.
     pub(super) fn remaining(&self) -> Option<&Arc<RemainingScan>> {
         match &self.shared {
-            Shared::Remaining(remaining) => Some(remaining),
+            UnitsState::Remaining(remaining) => Some(remaining),
             _ => None,
         }
     }
@@ -187,7 +187,7 @@ impl Arrangement {
     /// The order in which units are read, in a mode that has one.
     pub(super) fn unit_order(&self) -> Option<&Arc<UnitOrder>> {
         match &self.shared {
-            Shared::Order(order) => Some(order),
+            UnitsState::Order(order) => Some(order),
             _ => None,
         }
     }
@@ -255,16 +255,16 @@ impl RangePartitions {
 pub struct RemainingScan {
     plan: Arc<ScanPlan>,
     whole: Vec<WholeTile>,
-    asked: Arc<Vec<Asked>>,
-    rounding: Rounding,
-    parted: OnceCell<Parted>,
+    asked: Arc<Vec<RequestedAggregates>>,
+    rounding: SumRounding,
+    parted: OnceCell<SplitScan>,
 }
 
 /// A scan, split into answered tiles and the rest.
 #[derive(Debug)]
-pub struct Parted {
+pub struct SplitScan {
     /// The aggregates of the tiles that metadata answer.
-    pub answered: Vec<Summary>,
+    pub answered: Vec<TilesSummary>,
     /// The scan of the other tiles.
     pub left: Arc<ScanPlan>,
 }
@@ -273,8 +273,8 @@ impl RemainingScan {
     /// `None` if metadata cannot answer any part of the request.
     pub fn new(
         plan: Arc<ScanPlan>,
-        asked: Arc<Vec<Asked>>,
-        rounding: Rounding,
+        asked: Arc<Vec<RequestedAggregates>>,
+        rounding: SumRounding,
     ) -> Result<Option<Self>> {
         let whole = plan.whole_tiles();
         let some = summary::may_know(&plan, &whole, &asked, rounding)?;
@@ -284,8 +284,8 @@ impl RemainingScan {
     fn of(
         plan: Arc<ScanPlan>,
         whole: Vec<WholeTile>,
-        asked: Arc<Vec<Asked>>,
-        rounding: Rounding,
+        asked: Arc<Vec<RequestedAggregates>>,
+        rounding: SumRounding,
     ) -> Self {
         Self {
             plan,
@@ -302,15 +302,15 @@ impl RemainingScan {
         mode: ScanMode,
         plan: &Arc<ScanPlan>,
         partitions: usize,
-    ) -> Option<Arrangement> {
+    ) -> Option<ScanArrangement> {
         let arranged = mode.clone().arrange(plan, partitions).ok()?;
         arranged.or_else(|| {
             let asked = Arc::clone(&self.asked);
             let all_left = Self::of(Arc::clone(plan), Vec::new(), asked, self.rounding);
-            Some(Arrangement {
+            Some(ScanArrangement {
                 plan: Arc::clone(plan),
                 partitions: plan.partitions(partitions),
-                shared: Shared::Remaining(Arc::new(all_left)),
+                shared: UnitsState::Remaining(Arc::new(all_left)),
                 course: Arc::default(),
                 mode,
             })
@@ -323,7 +323,7 @@ impl RemainingScan {
     }
 
     /// Splits the scan; the first caller loads the statistics.
-    pub async fn parted(&self) -> Result<&Parted> {
+    pub async fn parted(&self) -> Result<&SplitScan> {
         self.parted.get_or_try_init(|| self.part()).await
     }
 
@@ -333,7 +333,7 @@ impl RemainingScan {
         left.unit_count()
     }
 
-    async fn part(&self) -> Result<Parted> {
+    async fn part(&self) -> Result<SplitScan> {
         let snapshot = &self.plan.spec.table.snapshot;
         let answered = summary::summarize(&self.plan, &self.whole, &self.asked, self.rounding);
         let answered = match answered.await {
@@ -348,7 +348,7 @@ impl RemainingScan {
             .flat_map(|summary| summary.ordinals.iter().copied())
             .collect::<Vec<_>>();
         ordinals.sort_unstable();
-        Ok(Parted {
+        Ok(SplitScan {
             left: Arc::new(self.plan.without(&ordinals)),
             answered,
         })

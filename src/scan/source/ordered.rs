@@ -10,7 +10,7 @@ use datafusion::datasource::source::DataSource;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::SortOrderPushdownResult;
-use tiledb_engine::scan::context::Pace;
+use tiledb_engine::scan::context::ReadAhead;
 use tiledb_engine::scan::order::{OrderTerm, RowOrder};
 use tiledb_engine::scan::unit_order::{UnitOrder, WantedFirst};
 
@@ -90,14 +90,14 @@ impl TileDbSource {
     }
 
     /// How far a partition reads ahead: one that replaces several reads as far as these would together.
-    pub(super) fn pace(&self) -> Pace {
+    pub(super) fn pace(&self) -> ReadAhead {
         let partitions = self.arrangement.partition_count().max(1);
         match self.arrangement.row_order() {
-            Some(_) => Pace {
+            Some(_) => ReadAhead {
                 partitions: (self.query.partitions / partitions).max(1),
                 gradual: self.fetch.is_some(),
             },
-            None => Pace::default(),
+            None => ReadAhead::default(),
         }
     }
 

@@ -20,9 +20,9 @@ use tiledb_engine::scan::stream::read_units;
 use tiledb_engine::scan::units::{UnitPool, UnitQueue};
 
 use super::TileDbSource;
-use super::counters::Published;
-use super::mode::Shared;
-use super::runs::Siblings;
+use super::counters::PublishedCounters;
+use super::mode::UnitsState;
+use super::runs::SiblingPartitions;
 use crate::error::to_datafusion_error;
 use crate::labels::LabelProjection;
 use crate::stores::budget::PoolBudget;
@@ -31,7 +31,7 @@ impl TileDbSource {
     /// The rows of one partition.
     pub(super) fn open_partition(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let siblings = args.sibling_state.as_ref();
-        let siblings = siblings.and_then(|state| state.downcast_ref::<Siblings>());
+        let siblings = siblings.and_then(|state| state.downcast_ref::<SiblingPartitions>());
         if self.filters.tighten() && !self.runs.is_first(siblings, &args) {
             let again = self.trusting(&HashSet::new());
             return again.map_or_else(
@@ -51,8 +51,10 @@ impl TileDbSource {
         ended: &[usize],
     ) -> Result<SendableRecordBatchStream> {
         match &self.arrangement.shared {
-            Shared::Remaining(_) | Shared::Ranges(_) => Ok(self.open_later(args.clone(), pool)),
-            Shared::Nothing | Shared::Order(_) => {
+            UnitsState::Remaining(_) | UnitsState::Ranges(_) => {
+                Ok(self.open_later(args.clone(), pool))
+            }
+            UnitsState::Nothing | UnitsState::Order(_) => {
                 let units = |partition: usize| {
                     let units = self.arrangement.partitions.get(partition);
                     let units = units.cloned().unwrap_or(0..0);
@@ -139,7 +141,7 @@ impl TileDbSource {
             .with_runtime_filter(filter)
             .with_order(self.worthwhile_order())
             .with_row_order(self.arrangement.row_order().cloned(), self.pace());
-        let published = Published::new(&self.metrics, partition, counters);
+        let published = PublishedCounters::new(&self.metrics, partition, counters);
         let batches = with_labels(read_units(scan, units), self.planned.labels.clone(), budget);
         let batch_size = context.session_config().batch_size();
         let schema = Arc::clone(&self.planned.schema);

@@ -17,15 +17,15 @@ use futures::future::ready;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
-use super::mode::{RemainingScan, Renewed, ScanMode};
-use super::runs::{Anew, Course, Siblings};
-use super::{Planned, TileDbSource};
+use super::mode::{RemainingScan, RenewedScan, ScanMode};
+use super::runs::{ReplannedScan, ScanCourse, SiblingPartitions};
+use super::{PlannedScan, TileDbSource};
 use crate::error::is_conflict;
 use crate::scan::query::ScanQuery;
 
 /// Whether a scan is planned again if files of its fragments are gone before it has given rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Renewal {
+pub(crate) enum ScanRenewal {
     /// The scan stays as it is, because other machines read parts of it.
     #[default]
     Never,
@@ -35,9 +35,14 @@ pub(crate) enum Renewal {
     Present,
 }
 
-impl Renewal {
+impl ScanRenewal {
     /// Plans a scan again if some of its fragments are gone and a new plan helps.
-    async fn plan(self, query: &ScanQuery, old: &Planned, runtime: &RuntimeEnv) -> Option<Planned> {
+    async fn plan(
+        self,
+        query: &ScanQuery,
+        old: &PlannedScan,
+        runtime: &RuntimeEnv,
+    ) -> Option<PlannedScan> {
         if self == Self::Never {
             return None;
         }
@@ -57,7 +62,7 @@ impl Renewal {
 
 impl TileDbSource {
     /// The scan, which may be planned again.
-    pub(crate) fn with_renewal(mut self, renewal: Renewal) -> Self {
+    pub(crate) fn with_renewal(mut self, renewal: ScanRenewal) -> Self {
         self.renewal = renewal;
         self
     }
@@ -67,13 +72,13 @@ impl TileDbSource {
         let siblings = args
             .sibling_state
             .clone()
-            .and_then(|state| state.downcast::<Siblings>().ok());
+            .and_then(|state| state.downcast::<SiblingPartitions>().ok());
         let pool = siblings.as_ref().and_then(|siblings| siblings.units(0));
         let planned = self.open_planned(&args, pool, &[])?;
-        let Some(siblings) = siblings.filter(|_| self.renewal != Renewal::Never) else {
+        let Some(siblings) = siblings.filter(|_| self.renewal != ScanRenewal::Never) else {
             return Ok(planned);
         };
-        let opening = Opening {
+        let opening = OpeningPartition {
             source: self.clone(),
             course: Arc::clone(&self.arrangement.course),
             is_first: siblings.opens_first(args.partition),
@@ -97,7 +102,7 @@ impl TileDbSource {
     }
 
     /// The scan planned again, in the mode and with the partitions that it has.
-    async fn renewed(&self, runtime: &RuntimeEnv) -> Option<Renewed> {
+    async fn renewed(&self, runtime: &RuntimeEnv) -> Option<RenewedScan> {
         let planned = self
             .renewal
             .plan(&self.query, &self.planned, runtime)
@@ -116,7 +121,7 @@ impl TileDbSource {
             Some(remaining) => remaining.arrange_anew(mode, &planned.plan, partitions),
             None => mode.arrange(&planned.plan, partitions).ok()?,
         };
-        Some(Renewed {
+        Some(RenewedScan {
             planned,
             arrangement: arrangement?,
         })
@@ -124,18 +129,18 @@ impl TileDbSource {
 }
 
 /// A partition that has given no rows yet.
-struct Opening {
+struct OpeningPartition {
     source: TileDbSource,
     args: OpenArgs,
-    siblings: Arc<Siblings>,
-    course: Arc<Course<Renewed>>,
+    siblings: Arc<SiblingPartitions>,
+    course: Arc<ScanCourse<RenewedScan>>,
     /// Whether this run opens the partition for the first time. Other partitions read for it only then, and so at most once.
     is_first: bool,
     /// How often the scan was planned again.
     times: usize,
 }
 
-impl Opening {
+impl OpeningPartition {
     /// The rows of the partition, from its first batch on. If files are gone before any partition has given rows, all of them
     /// go on with a scan that was planned again.
     async fn begin(
@@ -172,7 +177,7 @@ impl Opening {
     }
 
     /// The scan planned again, and the partitions that have ended without rows and read nothing of it.
-    async fn renew(&self) -> Option<(Anew<Renewed>, Vec<usize>)> {
+    async fn renew(&self) -> Option<(ReplannedScan<RenewedScan>, Vec<usize>)> {
         let runtime = self.args.context.runtime_env();
         let renewed = self.source.renewed(&runtime);
         let ended = || self.siblings.ended();
@@ -194,7 +199,7 @@ impl Opening {
     /// have `ended` come after its own.
     fn reopen(
         &mut self,
-        renewed: Anew<Renewed>,
+        renewed: ReplannedScan<RenewedScan>,
         ended: &[usize],
     ) -> Result<SendableRecordBatchStream> {
         self.times = renewed.times;

@@ -14,14 +14,14 @@ use datafusion::datasource::source::OpenArgs;
 use datafusion::execution::TaskContext;
 use tiledb_engine::scan::units::UnitPool;
 
-use crate::scan::claims::Totals;
+use crate::scan::claims::PartitionTotals;
 
 /// How often a scan is planned again.
 pub(crate) const MOST_RENEWALS: usize = 5;
 
 /// The runs of a scan, shared by all copies and resets of its plan.
 #[derive(Debug, Default)]
-pub(crate) struct Runs {
+pub(crate) struct ScanRuns {
     /// The number of plans that have started to run.
     plans: AtomicUsize,
     first: Mutex<FirstRun>,
@@ -37,7 +37,7 @@ struct FirstRun {
 
 /// The state that the partitions of one plan share while it runs.
 #[derive(Debug)]
-pub(super) struct Siblings {
+pub(super) struct SiblingPartitions {
     /// The number of plans that started before.
     earlier: usize,
     /// Whether the partitions take over units of each other.
@@ -45,19 +45,19 @@ pub(super) struct Siblings {
     /// The pools of units that they share, one for each time that the scan was planned.
     units: Mutex<BTreeMap<usize, Arc<UnitPool>>>,
     /// The totals of the partitions, if declarations are checked.
-    pub totals: Arc<Totals>,
-    partitions: Mutex<Partitions>,
+    pub totals: Arc<PartitionTotals>,
+    partitions: Mutex<PartitionStates>,
 }
 
 /// What has become of partitions.
 #[derive(Debug, Default)]
-struct Partitions {
+struct PartitionStates {
     opened: HashSet<usize>,
     /// The partitions that ended without rows.
     ended: BTreeSet<usize>,
 }
 
-impl Siblings {
+impl SiblingPartitions {
     /// Whether a partition is opened for the first time in this run.
     pub(super) fn opens_first(&self, partition: usize) -> bool {
         self.partitions().opened.insert(partition)
@@ -74,7 +74,7 @@ impl Siblings {
     }
 
     /// A panic of another thread leaves the state consistent.
-    fn partitions(&self) -> MutexGuard<'_, Partitions> {
+    fn partitions(&self) -> MutexGuard<'_, PartitionStates> {
         let partitions = self.partitions.lock();
         partitions.unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,10 +93,10 @@ impl Siblings {
     }
 }
 
-impl Runs {
+impl ScanRuns {
     /// Registers the start of another plan.
-    pub(super) fn begin(&self, share_units: bool) -> Siblings {
-        Siblings {
+    pub(super) fn begin(&self, share_units: bool) -> SiblingPartitions {
+        SiblingPartitions {
             earlier: self.plans.fetch_add(1, Ordering::Relaxed),
             share_units,
             units: Mutex::default(),
@@ -106,7 +106,7 @@ impl Runs {
     }
 
     /// Whether a partition is opened for the first run.
-    pub(super) fn is_first(&self, siblings: Option<&Siblings>, args: &OpenArgs) -> bool {
+    pub(super) fn is_first(&self, siblings: Option<&SiblingPartitions>, args: &OpenArgs) -> bool {
         if siblings.is_some_and(|siblings| siblings.earlier > 0) {
             return false;
         }
@@ -120,25 +120,25 @@ impl Runs {
 
 /// Which scan the partitions of all runs read: the one that was planned, or one that was planned again.
 #[derive(Debug)]
-pub(super) struct Course<S>(tokio::sync::Mutex<CourseState<S>>);
+pub(super) struct ScanCourse<S>(tokio::sync::Mutex<CourseState<S>>);
 
 #[derive(Debug)]
 struct CourseState<S> {
-    anew: Option<Anew<S>>,
+    anew: Option<ReplannedScan<S>>,
     /// Whether the scan stays as it is: a partition has given rows, or has ended where nobody else would read its part.
     is_settled: bool,
 }
 
 /// A scan that was planned again while its partitions were open.
 #[derive(Debug, Clone)]
-pub(super) struct Anew<S> {
+pub(super) struct ReplannedScan<S> {
     /// How often the scan was planned again.
     pub times: usize,
     /// The scan.
     pub scan: S,
 }
 
-impl<S> Default for Course<S> {
+impl<S> Default for ScanCourse<S> {
     fn default() -> Self {
         let state = CourseState {
             anew: None,
@@ -148,14 +148,14 @@ impl<S> Default for Course<S> {
     }
 }
 
-impl<S: Clone> Course<S> {
+impl<S: Clone> ScanCourse<S> {
     /// The latest scan, if it was planned again more than `times` times.
-    pub(super) async fn newer(&self, times: usize) -> Option<Anew<S>> {
+    pub(super) async fn newer(&self, times: usize) -> Option<ReplannedScan<S>> {
         self.0.lock().await.newer(times)
     }
 
     /// Settles the scan after `times` renewals. If another partition has renewed it since, that scan is returned instead.
-    pub(super) async fn settle(&self, times: usize) -> Option<Anew<S>> {
+    pub(super) async fn settle(&self, times: usize) -> Option<ReplannedScan<S>> {
         let mut state = self.0.lock().await;
         let newer = state.newer(times);
         state.is_settled |= newer.is_none();
@@ -164,7 +164,11 @@ impl<S: Clone> Course<S> {
 
     /// As [`settle`](Self::settle), for a partition that has ended without rows, unless `end` notes it for others to read what
     /// another scan would have for it.
-    pub(super) async fn end(&self, times: usize, end: impl FnOnce() -> bool) -> Option<Anew<S>> {
+    pub(super) async fn end(
+        &self,
+        times: usize,
+        end: impl FnOnce() -> bool,
+    ) -> Option<ReplannedScan<S>> {
         let mut state = self.0.lock().await;
         let newer = state.newer(times);
         if newer.is_none() {
@@ -180,7 +184,7 @@ impl<S: Clone> Course<S> {
         times: usize,
         renew: impl Future<Output = Option<S>>,
         ended: impl FnOnce() -> Vec<usize>,
-    ) -> Option<(Anew<S>, Vec<usize>)> {
+    ) -> Option<(ReplannedScan<S>, Vec<usize>)> {
         let mut state = self.0.lock().await;
         if let Some(newer) = state.newer(times) {
             return Some((newer, Vec::new()));
@@ -190,14 +194,14 @@ impl<S: Clone> Course<S> {
         }
         let scan = renew.await?;
         let times = times + 1;
-        let anew = Anew { times, scan };
+        let anew = ReplannedScan { times, scan };
         state.anew = Some(anew.clone());
         Some((anew, ended()))
     }
 }
 
 impl<S: Clone> CourseState<S> {
-    fn newer(&self, times: usize) -> Option<Anew<S>> {
+    fn newer(&self, times: usize) -> Option<ReplannedScan<S>> {
         self.anew.clone().filter(|anew| anew.times > times)
     }
 }

@@ -15,9 +15,9 @@ use datafusion::logical_expr::{
 };
 
 use super::rows::not_stored;
-use super::target::Meaning;
+use super::target::RowMeaning;
 use super::values::converted;
-use super::{Changed, ColumnNames, with_taken};
+use super::{ChangedArray, ColumnNames, with_taken};
 use crate::dml::ChangeStatement;
 use crate::statements::written::is_default;
 
@@ -30,10 +30,10 @@ const CLAUSE: &str = "__clause";
 
 /// The rows that a MERGE changes.
 pub(super) fn merged(
-    changed: &Changed<'_>,
+    changed: &ChangedArray<'_>,
     source: &LogicalPlan,
     merge: &MergeIntoOp,
-) -> Result<(LogicalPlan, Meaning)> {
+) -> Result<(LogicalPlan, RowMeaning)> {
     let pairs = pairs(changed, source, merge)?;
     let clause = first_clause(&merge.clauses)?;
     let mut columns = pairs
@@ -61,7 +61,7 @@ pub(super) fn merged(
             .zip(schema.fields())
             .map(|(value, field)| value.alias(field.name()));
         let rows = pairs.project(named.collect::<Vec<_>>())?.build()?;
-        return Ok((rows, Meaning::Update(ChangeStatement::Merge)));
+        return Ok((rows, RowMeaning::Update(ChangeStatement::Merge)));
     }
     let old = schema
         .fields()
@@ -82,12 +82,12 @@ pub(super) fn merged(
     let rows = pairs.project(columns)?.build()?;
     Ok((
         with_taken(changed, &names, rows)?,
-        Meaning::Change(ChangeStatement::Merge),
+        RowMeaning::Change(ChangeStatement::Merge),
     ))
 }
 
 /// Whether no row is removed or moved, and new rows, if there are any, come where nothing can be in their way.
-fn stays_in_place(changed: &Changed<'_>, clauses: &[MergeIntoClause]) -> bool {
+fn stays_in_place(changed: &ChangedArray<'_>, clauses: &[MergeIntoClause]) -> bool {
     let schema = changed.source.schema();
     let is_dimension = |name: &String| {
         let index = schema.index_of(name);
@@ -103,7 +103,7 @@ fn stays_in_place(changed: &Changed<'_>, clauses: &[MergeIntoClause]) -> bool {
 
 /// The new value of a column: what the clause that applies says.
 fn value(
-    changed: &Changed<'_>,
+    changed: &ChangedArray<'_>,
     clauses: &[MergeIntoClause],
     index: usize,
     field: &FieldRef,
@@ -156,12 +156,16 @@ fn value(
 }
 
 /// A column of the array.
-fn of_array(changed: &Changed<'_>, name: &str) -> Expr {
+fn of_array(changed: &ChangedArray<'_>, name: &str) -> Expr {
     Expr::Column(Column::new(Some(changed.name.clone()), name))
 }
 
 /// The pairs of rows that satisfy ON, and the rows without a partner that clauses ask for.
-fn pairs(changed: &Changed<'_>, source: &LogicalPlan, merge: &MergeIntoOp) -> Result<LogicalPlan> {
+fn pairs(
+    changed: &ChangedArray<'_>,
+    source: &LogicalPlan,
+    merge: &MergeIntoOp,
+) -> Result<LogicalPlan> {
     let wants = |wanted: fn(MergeIntoClauseKind) -> bool| {
         merge.clauses.iter().any(|clause| wanted(clause.kind))
     };
@@ -200,7 +204,7 @@ fn pairs(changed: &Changed<'_>, source: &LogicalPlan, merge: &MergeIntoOp) -> Re
 
 /// Whether ON equates each dimension with a value of the source, so that a row of the source can only find the row at its
 /// coordinates.
-fn finds_by_coordinates(changed: &Changed<'_>, on: &Expr) -> bool {
+fn finds_by_coordinates(changed: &ChangedArray<'_>, on: &Expr) -> bool {
     let conditions = split_conjunction(on);
     let is_of_array = |column: &Column| column.relation.as_ref() == Some(changed.name);
     let equates = |condition: &Expr, dimension: &str| {
@@ -255,7 +259,7 @@ fn first_clause(clauses: &[MergeIntoClause]) -> Result<Expr> {
 }
 
 /// The value of a column of a row that is inserted: that given, or the default.
-fn inserted(changed: &Changed<'_>, columns: &[String], values: &[Expr], name: &str) -> Expr {
+fn inserted(changed: &ChangedArray<'_>, columns: &[String], values: &[Expr], name: &str) -> Expr {
     let place = if columns.is_empty() {
         changed.source.schema().index_of(name).ok()
     } else {
@@ -268,7 +272,7 @@ fn inserted(changed: &Changed<'_>, columns: &[String], values: &[Expr], name: &s
 }
 
 /// Fails if a clause sets a column that the array does not store.
-fn check_assigned(changed: &Changed<'_>, clauses: &[MergeIntoClause]) -> Result<()> {
+fn check_assigned(changed: &ChangedArray<'_>, clauses: &[MergeIntoClause]) -> Result<()> {
     let schema = changed.source.schema();
     let others = schema
         .fields()

@@ -33,7 +33,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 pub(crate) use self::target::ChangeTarget;
-use self::target::Meaning;
+use self::target::RowMeaning;
 use crate::table::provider::TileDbTable;
 
 /// The analyzer rule.
@@ -85,13 +85,13 @@ impl AnalyzerRule for ChangeStatements {
 }
 
 /// The array that a statement changes.
-struct Changed<'a> {
+struct ChangedArray<'a> {
     array: &'a TileDbTable,
     name: &'a TableReference,
     source: &'a Arc<dyn TableSource>,
 }
 
-impl Changed<'_> {
+impl ChangedArray<'_> {
     /// The array as the source of scans that only look up rows at coordinates that the statement writes.
     fn lookup_source(&self) -> Arc<dyn TableSource> {
         let table = Arc::new(self.array.for_lookups());
@@ -146,13 +146,16 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
     let Some(array) = provider.downcast_ref::<TileDbTable>() else {
         return Ok(None);
     };
-    let changed = Changed {
+    let changed = ChangedArray {
         array,
         name: &statement.table_name,
         source: &statement.target,
     };
     let (rows, meaning) = match &statement.op {
-        WriteOp::Delete => (rows::deleted(&changed, &statement.input)?, Meaning::Delete),
+        WriteOp::Delete => (
+            rows::deleted(&changed, &statement.input)?,
+            RowMeaning::Delete,
+        ),
         WriteOp::Update => rows::updated(&changed, &statement.input)?,
         WriteOp::MergeInto(merge) => merge::merged(&changed, &statement.input, merge)?,
         WriteOp::Insert(op) => {
@@ -164,7 +167,7 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
                 statement,
                 rows,
                 WriteOp::Insert(*op),
-                Meaning::Insert,
+                RowMeaning::Insert,
             )));
         }
         WriteOp::Truncate => {
@@ -174,7 +177,7 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
                 statement,
                 rows,
                 op,
-                Meaning::Truncate,
+                RowMeaning::Truncate,
             )));
         }
         _ => return Ok(None),
@@ -190,7 +193,7 @@ fn putting(
     statement: &DmlStatement,
     rows: Arc<LogicalPlan>,
     op: WriteOp,
-    meaning: Meaning,
+    meaning: RowMeaning,
 ) -> LogicalPlan {
     let name = &statement.table_name;
     let target = ChangeTarget::new(array, meaning, name, &rows);
@@ -216,7 +219,7 @@ struct ColumnNames {
 }
 
 impl ColumnNames {
-    fn of(changed: &Changed<'_>) -> Self {
+    fn of(changed: &ChangedArray<'_>) -> Self {
         let numbered = |what: &str, count: usize| {
             let names = (0..count).map(|i| format!("__{what}_{i}"));
             names.collect::<Vec<_>>()
@@ -238,7 +241,7 @@ impl ColumnNames {
 
 /// Adds a column that shows whether the array has a row at the new coordinates.
 fn with_taken(
-    changed: &Changed<'_>,
+    changed: &ChangedArray<'_>,
     names: &ColumnNames,
     rows: LogicalPlan,
 ) -> Result<LogicalPlan> {

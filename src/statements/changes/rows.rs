@@ -12,15 +12,18 @@ use datafusion::logical_expr::{
 };
 use tiledb_engine::Error;
 
-use super::target::Meaning;
+use super::target::RowMeaning;
 use super::values::{converted, unwrapped, with_row};
-use super::{Changed, ColumnNames, with_taken};
+use super::{ChangedArray, ColumnNames, with_taken};
 use crate::dml::ChangeStatement;
 use crate::error::to_datafusion_error;
 use crate::statements::written::is_default;
 
 /// The rows of an INSERT, with exact casts of their values.
-pub(super) fn inserted(changed: &Changed<'_>, rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+pub(super) fn inserted(
+    changed: &ChangedArray<'_>,
+    rows: &Arc<LogicalPlan>,
+) -> Result<Arc<LogicalPlan>> {
     let LogicalPlan::Projection(projection) = rows.as_ref() else {
         return Ok(Arc::clone(rows));
     };
@@ -76,7 +79,7 @@ fn targets(projection: &Projection) -> Vec<(String, String)> {
 /// A VALUES list in which NULL may stand anywhere. DataFusion takes the types of the list from the table. For a NULL in a NOT
 /// NULL column it fails without naming the column and the row.
 fn list_of(
-    changed: &Changed<'_>,
+    changed: &ChangedArray<'_>,
     list: &Values,
     targets: &[(String, String)],
 ) -> Result<LogicalPlan> {
@@ -107,7 +110,7 @@ fn list_of(
 }
 
 /// The coordinates of the rows that a DELETE selects.
-pub(super) fn deleted(changed: &Changed<'_>, selected: &LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn deleted(changed: &ChangedArray<'_>, selected: &LogicalPlan) -> Result<LogicalPlan> {
     let columns = selected.schema().columns();
     let dimensions = columns.into_iter().take(changed.dimensions());
     let names = ColumnNames::of(changed);
@@ -121,9 +124,9 @@ pub(super) fn deleted(changed: &Changed<'_>, selected: &LogicalPlan) -> Result<L
 
 /// The rows that an UPDATE selects, with their new values.
 pub(super) fn updated(
-    changed: &Changed<'_>,
+    changed: &ChangedArray<'_>,
     selected: &LogicalPlan,
-) -> Result<(LogicalPlan, Meaning)> {
+) -> Result<(LogicalPlan, RowMeaning)> {
     let LogicalPlan::Projection(Projection { expr, input, .. }) = selected else {
         return internal_err!("the rows of an UPDATE are a projection");
     };
@@ -166,7 +169,7 @@ pub(super) fn updated(
     if !moves || changed.array.array_schema().allows_duplicates {
         return Ok((
             rows.project(new)?.build()?,
-            Meaning::Update(ChangeStatement::Update),
+            RowMeaning::Update(ChangeStatement::Update),
         ));
     }
     let names = ColumnNames::of(changed);
@@ -182,7 +185,7 @@ pub(super) fn updated(
     let rows = rows.project(columns.collect::<Vec<_>>())?.build()?;
     Ok((
         with_taken(changed, &names, rows)?,
-        Meaning::Change(ChangeStatement::Update),
+        RowMeaning::Change(ChangeStatement::Update),
     ))
 }
 
@@ -222,7 +225,7 @@ fn is_column(value: &Expr, column: Option<&Column>) -> bool {
 }
 
 /// The error for a column that the array doesn't store in its cells.
-pub(super) fn not_stored(changed: &Changed<'_>, column: &str) -> DataFusionError {
+pub(super) fn not_stored(changed: &ChangedArray<'_>, column: &str) -> DataFusionError {
     let error = Error::unsupported(format!(
         "the column {column} is neither a dimension nor an attribute, so it cannot be set"
     ));

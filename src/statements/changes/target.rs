@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, TableType, WriteOp};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::dml::{
-    Again, ChangeStatement, delete_plan, insert_plan, write_changes, write_rows_again,
+    ChangeStatement, ReplannedStatement, delete_plan, insert_plan, write_changes, write_rows_again,
 };
 use crate::error::to_datafusion_error;
 use crate::scan::moment::StatementSnapshots;
@@ -20,7 +20,7 @@ use crate::table::provider::TileDbTable;
 
 /// What the rows mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum RowMeaning {
     /// Rows that are inserted.
     Insert,
     /// The coordinates of rows that are deleted.
@@ -37,7 +37,7 @@ pub(super) enum Meaning {
 #[derive(Debug, Clone)]
 pub(crate) struct ChangeTarget {
     table: Arc<dyn TableProvider>,
-    meaning: Meaning,
+    meaning: RowMeaning,
     /// The name of the table, and the rows, of a statement that is planned again if it met another one.
     again: Option<(TableReference, Arc<LogicalPlan>)>,
     /// What the scans of the statement see, if it scans the array.
@@ -47,7 +47,7 @@ pub(crate) struct ChangeTarget {
 impl ChangeTarget {
     pub(super) fn new(
         table: &Arc<dyn TableProvider>,
-        meaning: Meaning,
+        meaning: RowMeaning,
         name: &TableReference,
         rows: &Arc<LogicalPlan>,
     ) -> Self {
@@ -80,7 +80,7 @@ impl ChangeTarget {
     }
 
     /// The statement, whose later runs are not repeated themselves.
-    fn again(&self, session: &dyn Session, op: WriteOp) -> Option<Arc<Again>> {
+    fn again(&self, session: &dyn Session, op: WriteOp) -> Option<Arc<ReplannedStatement>> {
         let (name, rows) = self.again.as_ref()?;
         let state = session.as_any().downcast_ref::<SessionState>()?;
         let target = Self {
@@ -88,7 +88,7 @@ impl ChangeTarget {
             statement: None,
             ..self.clone()
         };
-        Some(Arc::new(Again::new(
+        Some(Arc::new(ReplannedStatement::new(
             state,
             name,
             Arc::new(target),
@@ -127,13 +127,13 @@ impl TableProvider for ChangeTarget {
         let array = self.array()?;
         let again = self.again(state, WriteOp::Insert(insert_op));
         let statement = match self.meaning {
-            Meaning::Insert => {
+            RowMeaning::Insert => {
                 let statement = self.statement.clone();
                 return array.insert(input, insert_op, again, statement).await;
             }
-            Meaning::Truncate => return internal_err!("TRUNCATE has no rows"),
-            Meaning::Delete => ChangeStatement::Delete,
-            Meaning::Update(statement) | Meaning::Change(statement) => statement,
+            RowMeaning::Truncate => return internal_err!("TRUNCATE has no rows"),
+            RowMeaning::Delete => ChangeStatement::Delete,
+            RowMeaning::Update(statement) | RowMeaning::Change(statement) => statement,
         };
         let to = array
             .destination(&statement.to_string())
@@ -142,10 +142,10 @@ impl TableProvider for ChangeTarget {
             .again(again)
             .read_by(self.statement.clone());
         match self.meaning {
-            Meaning::Insert | Meaning::Truncate => insert_plan(&to, input),
-            Meaning::Delete => delete_plan(&to, input),
-            Meaning::Update(statement) => write_rows_again(&to, input, statement),
-            Meaning::Change(statement) => write_changes(&to, input, statement),
+            RowMeaning::Insert | RowMeaning::Truncate => insert_plan(&to, input),
+            RowMeaning::Delete => delete_plan(&to, input),
+            RowMeaning::Update(statement) => write_rows_again(&to, input, statement),
+            RowMeaning::Change(statement) => write_changes(&to, input, statement),
         }
     }
 

@@ -18,7 +18,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::labels::Labels;
+use crate::labels::LabelColumns;
 use crate::options::{FloatColumns, TableOptions};
 use crate::scan::planning::shown;
 use crate::table::provider::TileDbTable;
@@ -43,7 +43,7 @@ impl WithStoredFloats {
             ..array.options().clone()
         };
         let both = shown(array.last_seen(), &options)?;
-        let labels = Labels::of_table(&both, options.empty_cells)?;
+        let labels = LabelColumns::of_table(&both, options.empty_cells)?;
         let count = table.schema().fields().len();
         let stored = (0..count)
             .filter_map(|column| both.stored_column_of(column))

@@ -8,12 +8,12 @@ use crate::stores::location::{check_no_secret, expand_home};
 
 /// A parsed location: its path, and the options in its query.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct ParsedLocation {
     pub path: String,
     pub pairs: Vec<(String, String)>,
 }
 
-impl Named {
+impl ParsedLocation {
     pub(crate) fn parse(name: &str) -> tiledb_engine::Result<Self> {
         check_no_secret(name)?;
         let (path, pairs) = split_query(name);
@@ -33,20 +33,20 @@ impl Named {
 
 /// A table name that is a location on storage.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Location {
+pub(super) struct TableLocation {
     pub(super) path: String,
     pub(super) options: TableOptions,
     /// Whether the name has a query, which only makes sense for an array.
     pub(super) has_query: bool,
 }
 
-impl Location {
+impl TableLocation {
     /// `None` if the name is not a location.
     pub(super) fn parse(name: &str) -> tiledb_engine::Result<Option<Self>> {
         if !looks_like_location(name) {
             return Ok(None);
         }
-        let Named { path, pairs } = Named::parse(name)?;
+        let ParsedLocation { path, pairs } = ParsedLocation::parse(name)?;
         let pairs_as_text = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         Ok(Some(Self {
             path,
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn path_of(name: &str) -> Option<(String, Option<u64>)> {
-        let location = Location::parse(name).unwrap()?;
+        let location = TableLocation::parse(name).unwrap()?;
         Some((location.path, location.options.timestamp_end))
     }
 
@@ -142,7 +142,7 @@ mod tests {
             path_of("/a/b?timestamp=1970-01-01T02:00:01+02:00&empty_cells=skip"),
             Some(("/a/b".into(), Some(1000)))
         );
-        let error = Location::parse("/a/b?timestmp=5").unwrap_err();
+        let error = TableLocation::parse("/a/b?timestmp=5").unwrap_err();
         assert!(
             error.message().contains("unknown option \"timestmp\""),
             "{error}"
@@ -160,7 +160,7 @@ mod tests {
             assert_eq!(path_of(name), Some((name.into(), None)));
         }
         // No store takes a signature from there, and the name of a table is shown.
-        let error = Location::parse("https://h/x.parquet?sig=hunter2").unwrap_err();
+        let error = TableLocation::parse("https://h/x.parquet?sig=hunter2").unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
 }

@@ -20,7 +20,7 @@ const LOAD_CONCURRENCY: usize = 16;
 
 /// One commit.
 #[derive(Debug, Clone)]
-pub struct Commit {
+pub struct ArrayCommit {
     /// The kind of commit.
     pub kind: CommitKind,
     /// Its name: for a write, the fragment's; for a vacuum, that of the replacing fragment.
@@ -41,7 +41,7 @@ pub struct Commit {
     pub inline: Option<Bytes>,
 }
 
-impl Commit {
+impl ArrayCommit {
     /// Whether it is committed: it has a file of its own, or a list that no `.ign` file removes it from. Deletes always
     /// stay listed.
     pub fn is_committed(&self) -> bool {
@@ -51,7 +51,7 @@ impl Commit {
 }
 
 /// Reads all commits, in the order of their times, then names.
-pub async fn load(storage: &Storage, directory: &ArrayDirectory) -> Result<Vec<Commit>> {
+pub async fn load(storage: &Storage, directory: &ArrayDirectory) -> Result<Vec<ArrayCommit>> {
     let mut files = Vec::new();
     for (path, info) in directory.commit_files() {
         // Unrelated files may have such extensions, too.
@@ -75,7 +75,7 @@ pub async fn load(storage: &Storage, directory: &ArrayDirectory) -> Result<Vec<C
         .buffered(LOAD_CONCURRENCY)
         .try_collect()
         .await?;
-    let mut log = Log::default();
+    let mut log = CommitLog::default();
     for (kind, name, path, info, bytes) in contents {
         log.add_file(kind, name, &path, &info, bytes)
             .context("file", || path)?;
@@ -84,16 +84,16 @@ pub async fn load(storage: &Storage, directory: &ArrayDirectory) -> Result<Vec<C
 }
 
 #[derive(Default)]
-struct Log {
+struct CommitLog {
     /// Writes, deletes and updates by kind and name.
-    commits: BTreeMap<(&'static str, String), Commit>,
+    commits: BTreeMap<(&'static str, String), ArrayCommit>,
     /// The `.con`, `.ign` and `.vac` files.
-    lists: Vec<Commit>,
+    lists: Vec<ArrayCommit>,
     ignored: HashMap<String, String>,
     vacuumed: HashMap<String, String>,
 }
 
-impl Log {
+impl CommitLog {
     fn add_file(
         &mut self,
         kind: CommitKind,
@@ -123,7 +123,7 @@ impl Log {
                 paths
             }
         };
-        let mut commit = Commit::new(kind, name, info);
+        let mut commit = ArrayCommit::new(kind, name, info);
         commit.file = Some(path.to_owned());
         commit.lists = paths;
         self.lists.push(commit);
@@ -149,15 +149,20 @@ impl Log {
         Ok(paths)
     }
 
-    fn entry(&mut self, kind: CommitKind, name: TimestampedName, info: &FileInfo) -> &mut Commit {
+    fn entry(
+        &mut self,
+        kind: CommitKind,
+        name: TimestampedName,
+        info: &FileInfo,
+    ) -> &mut ArrayCommit {
         let key = (kind.word(), name.name.clone());
         self.commits
             .entry(key)
-            .or_insert_with(|| Commit::new(kind, name, info))
+            .or_insert_with(|| ArrayCommit::new(kind, name, info))
     }
 
-    fn finish(self) -> Vec<Commit> {
-        let mut commits: Vec<Commit> = self.commits.into_values().chain(self.lists).collect();
+    fn finish(self) -> Vec<ArrayCommit> {
+        let mut commits: Vec<ArrayCommit> = self.commits.into_values().chain(self.lists).collect();
         for commit in &mut commits {
             let stands_alone = !matches!(
                 commit.kind,
@@ -169,14 +174,14 @@ impl Log {
             }
         }
         commits.sort_by(|a, b| {
-            let key = |c: &Commit| (c.name.t1, c.name.t2, c.name.name.clone(), c.kind.word());
+            let key = |c: &ArrayCommit| (c.name.t1, c.name.t2, c.name.name.clone(), c.kind.word());
             key(a).cmp(&key(b))
         });
         commits
     }
 }
 
-impl Commit {
+impl ArrayCommit {
     fn new(kind: CommitKind, name: TimestampedName, info: &FileInfo) -> Self {
         Self {
             kind,
@@ -205,7 +210,7 @@ mod tests {
 
     const UUID: &str = "0123456789abcdef0123456789abcdef";
 
-    async fn load_from(files: &[(&str, &str)]) -> Result<Vec<Commit>> {
+    async fn load_from(files: &[(&str, &str)]) -> Result<Vec<ArrayCommit>> {
         let store = InMemory::new();
         for (name, text) in files {
             let path = Path::from(format!("a/{}", name.replace("UUID", UUID)));

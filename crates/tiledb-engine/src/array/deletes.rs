@@ -15,7 +15,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::directory::CommittedDelete;
 use super::fragment::Fragment;
 use crate::error::{Result, ResultExt};
-use crate::format::delete_condition::Condition;
+use crate::format::delete_condition::DeleteCondition;
 use crate::storage::{Storage, once_finished};
 
 /// Delete files, or sections of fragments, read at the same time.
@@ -23,7 +23,7 @@ const LOAD_CONCURRENCY: usize = 16;
 
 /// A delete condition with its time.
 #[derive(Debug)]
-pub struct Delete {
+pub struct TimedDelete {
     /// The name of its commit.
     pub name: String,
     /// Its file, relative to the array, as consolidated fragments name the deletes they have processed.
@@ -31,14 +31,14 @@ pub struct Delete {
     /// The time of the delete, in ms.
     pub time: u64,
     /// The condition that a cell must satisfy to survive.
-    pub condition: Arc<Condition>,
+    pub condition: Arc<DeleteCondition>,
 }
 
 /// A delete that applies to a fragment.
 #[derive(Debug, Clone)]
 pub struct PendingDelete {
     /// The delete.
-    pub delete: Arc<Delete>,
+    pub delete: Arc<TimedDelete>,
     /// Whether the fragment also has cells written after the delete, which are not deleted.
     pub by_cell_time: bool,
 }
@@ -47,7 +47,7 @@ pub struct PendingDelete {
 #[derive(Debug, Default)]
 pub struct Deletes {
     /// The deletes, oldest first.
-    deletes: Vec<Arc<Delete>>,
+    deletes: Vec<Arc<TimedDelete>>,
     /// The processed deletes of each fragment that records deletes, by the fragment's name.
     processed: HashMap<String, Arc<HashSet<String>>>,
 }
@@ -83,7 +83,7 @@ impl Deletes {
     }
 
     /// All deletes, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Delete> {
+    pub fn iter(&self) -> impl Iterator<Item = &TimedDelete> {
         self.deletes.iter().map(Arc::as_ref)
     }
 
@@ -125,7 +125,7 @@ impl Deletes {
 pub(super) async fn load_all(
     storage: &Storage,
     committed: Vec<CommittedDelete>,
-) -> Result<Vec<Arc<Delete>>> {
+) -> Result<Vec<Arc<TimedDelete>>> {
     stream::iter(committed)
         .map(|delete| load(storage, delete))
         .buffered(LOAD_CONCURRENCY)
@@ -150,7 +150,7 @@ async fn load_processed(
         .await
 }
 
-async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<Delete>> {
+async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<TimedDelete>> {
     let CommittedDelete {
         name,
         update,
@@ -171,9 +171,9 @@ async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<Delete>>
             };
             let tile = storage.decode_generic_tile(&bytes, what)?;
             let condition = if update {
-                Condition::decode_update(&tile.data)?
+                DeleteCondition::decode_update(&tile.data)?
             } else {
-                Condition::decode_delete(&tile.data)?
+                DeleteCondition::decode_delete(&tile.data)?
             };
             Ok((condition, tile.data.len().saturating_mul(2)))
         }
@@ -185,7 +185,7 @@ async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<Delete>>
         .await
         .context("delete", || &name.name)
         .context("file", || path)?;
-    Ok(Arc::new(Delete {
+    Ok(Arc::new(TimedDelete {
         time: name.t1,
         name: name.name,
         marker,

@@ -16,16 +16,16 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use self::commit_files::Commits;
+use self::commit_files::CommitFiles;
 pub(super) use self::commit_files::{MOST_LISTINGS, settled};
 use super::fragment::METADATA_FILE;
-use super::window::{OpenWindow, TimestampMs, Visibility};
+use super::window::{OpenWindow, TimestampMs, WindowVisibility};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::format::commit::{self, CommitKind};
 use crate::format::fragment::data_files::coords_file;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
-use crate::storage::{FileInfo, Keep, Listing, Storage};
+use crate::storage::{FileInfo, Listing, ListingReuse, Storage};
 
 /// The folder of schemas.
 pub const SCHEMA_FOLDER: &str = "__schema";
@@ -37,10 +37,10 @@ const FRAGMENT_META_FOLDER: &str = "__fragment_meta";
 /// Since this version, fragments lie in a folder of their own.
 const FRAGMENTS_FOLDER_SINCE: u32 = 12;
 /// The folders of an array, and when a listing of each may be reused.
-const ROOT: (&str, Keep) = ("", Keep::WithoutFiles);
-const SCHEMAS: (&str, Keep) = (SCHEMA_FOLDER, Keep::Always);
-const COMMITS: (&str, Keep) = (COMMITS_FOLDER, Keep::Always);
-const FOOTERS: (&str, Keep) = (FRAGMENT_META_FOLDER, Keep::Always);
+const ROOT: (&str, ListingReuse) = ("", ListingReuse::WithoutFiles);
+const SCHEMAS: (&str, ListingReuse) = (SCHEMA_FOLDER, ListingReuse::Always);
+const COMMITS: (&str, ListingReuse) = (COMMITS_FOLDER, ListingReuse::Always);
+const FOOTERS: (&str, ListingReuse) = (FRAGMENT_META_FOLDER, ListingReuse::Always);
 /// Folders listed at the same time.
 const LIST_CONCURRENCY: usize = 16;
 
@@ -71,7 +71,7 @@ pub struct CommittedFragment {
     /// The folder that holds its files, relative to the array.
     pub folder: String,
     /// How much of it the window shows.
-    pub visibility: Visibility,
+    pub visibility: WindowVisibility,
     /// The file that commits it; caches identify the fragment by this file.
     pub commit: FileInfo,
     /// Whether a `.con` file lists it and no `.ign` file removes it; it may also have a commit file of its own.
@@ -97,7 +97,7 @@ impl CommittedFragment {
     /// A fragment with a commit file. Versions without commit files are found by [`look_at`].
     pub(super) fn committed(
         name: TimestampedName,
-        visibility: Visibility,
+        visibility: WindowVisibility,
         commit: FileInfo,
     ) -> Self {
         let in_root = name.version.is_none_or(|v| v < FRAGMENTS_FOLDER_SINCE);
@@ -131,7 +131,7 @@ pub struct CommittedDelete {
 
 /// What the window shows of the commits.
 #[derive(Debug, Default)]
-pub struct Committed {
+pub struct WindowCommits {
     /// The fragments, oldest first: by start time; then those of the old layout, those in `.con` files and the others;
     /// then by name.
     pub fragments: Vec<CommittedFragment>,
@@ -145,7 +145,7 @@ pub struct Committed {
 /// The listing of an array folder, before any schema is read.
 #[derive(Debug)]
 pub struct ArrayDirectory {
-    listings: Listings,
+    listings: DirectoryListings,
     /// The schemas, oldest first.
     schemas: Vec<ArrayFile>,
     commits: Vec<ArrayFile>,
@@ -158,7 +158,7 @@ pub struct ArrayDirectory {
 }
 
 /// The listings of the array's own folder, and of those of schemas, commits and consolidated footers.
-type Listings = [Arc<Listing>; 4];
+type DirectoryListings = [Arc<Listing>; 4];
 
 impl ArrayDirectory {
     /// Lists the folder, all parts at once.
@@ -177,7 +177,7 @@ impl ArrayDirectory {
         listed.map(Some).map_err(|e| e.with("array", storage.uri()))
     }
 
-    async fn listings(storage: &Storage) -> Result<Listings> {
+    async fn listings(storage: &Storage) -> Result<DirectoryListings> {
         let listed = [ROOT, SCHEMAS, COMMITS, FOOTERS];
         let [root, schemas, commits, footers] = storage.list_all(listed).await?;
         let [root, commits] = settled(storage, [ROOT, COMMITS], [root, commits]).await?;
@@ -242,7 +242,7 @@ impl ArrayDirectory {
         ends.try_fold(0, |latest, end| Some(end?.max(latest)))
     }
 
-    fn from_listings(listings: Listings) -> Result<Self> {
+    fn from_listings(listings: DirectoryListings) -> Result<Self> {
         let [root, schema, commits, fragment_meta] = &listings;
         let is_old_schema = |file: &FileInfo| file.name == OLD_SCHEMA_NAME;
         let is_old_commit = |file: &FileInfo| {
@@ -349,12 +349,12 @@ impl ArrayDirectory {
         storage: &Storage,
         window: &OpenWindow,
         sparse_array: bool,
-    ) -> Result<Committed> {
-        let mut commits = Commits::read(storage, &self.commits, window, sparse_array).await?;
+    ) -> Result<WindowCommits> {
+        let mut commits = CommitFiles::read(storage, &self.commits, window, sparse_array).await?;
         let sees = |name: &TimestampedName| {
             let visibility = window.sees_fragment(name, sparse_array);
             let visible =
-                visibility != Visibility::Hidden && !commits.vacuumed.contains(&name.name);
+                visibility != WindowVisibility::Hidden && !commits.vacuumed.contains(&name.name);
             visible.then_some(visibility)
         };
         let mut fragments = Vec::with_capacity(commits.committed.len());
@@ -380,7 +380,7 @@ impl ArrayDirectory {
         let old: Vec<_> = lookups.try_collect().await?;
         fragments.extend(old.into_iter().flatten());
         fragments.sort_by(|a, b| a.age().cmp(&b.age()));
-        Ok(Committed {
+        Ok(WindowCommits {
             fragments,
             unfounded: commits.unfounded.take(),
             deletes: commits.deletes_in_order(),
@@ -418,7 +418,7 @@ fn old_fragment(folder: &str) -> Option<TimestampedName> {
 async fn look_at(
     storage: &Storage,
     name: &TimestampedName,
-    visibility: Visibility,
+    visibility: WindowVisibility,
 ) -> Result<Option<CommittedFragment>> {
     let listing = storage.list(&name.name).await?;
     let coords = coords_file();

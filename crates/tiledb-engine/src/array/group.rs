@@ -29,7 +29,7 @@ pub struct Group {
     /// The storage of the group.
     pub storage: Storage,
     /// Its members, sorted by name.
-    pub members: Vec<Member>,
+    pub members: Vec<GroupMember>,
     /// The subfolders of a group that has never listed a member. Before TileDB listed members, these were the members of a
     /// group.
     pub unlisted: Vec<String>,
@@ -37,7 +37,7 @@ pub struct Group {
 
 /// A member of a group.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct GroupMember {
     /// Its name, or one made from its URI; unique in the group.
     pub name: String,
     /// Whether the group lists it as an array or a group.
@@ -71,7 +71,7 @@ impl Group {
     }
 
     /// The member called `name`.
-    pub fn member(&self, name: &str) -> Option<&Member> {
+    pub fn member(&self, name: &str) -> Option<&GroupMember> {
         let found = self.members.binary_search_by(|m| m.name.as_str().cmp(name));
         found.ok().and_then(|index| self.members.get(index))
     }
@@ -79,7 +79,7 @@ impl Group {
 
 /// The members that a group lists, as they are stored.
 #[derive(Debug)]
-pub struct Listed {
+pub struct ListedMembers {
     /// The records of the members, by key.
     pub members: Vec<MemberEntry>,
     /// Whether the newest file is a complete list, of version 1.
@@ -92,11 +92,11 @@ pub struct Listed {
 ///
 /// # Errors
 /// There is no group, or a file cannot be read.
-pub async fn list_members(storage: &Storage, window: &OpenWindow) -> Result<Listed> {
+pub async fn list_members(storage: &Storage, window: &OpenWindow) -> Result<ListedMembers> {
     let files = storage.list(GROUP_FOLDER).await?;
     let (details, _) = load_details(storage, window).await?;
     let members = replay(&details).into_values().cloned().collect();
-    Ok(Listed {
+    Ok(ListedMembers {
         members,
         complete: details.last().is_some_and(|newest| newest.complete),
         files: files.named_files().map(|file| file.name.clone()).collect(),
@@ -191,15 +191,15 @@ fn replay(details: &[Arc<GroupDetails>]) -> BTreeMap<&str, &MemberEntry> {
     members
 }
 
-fn members(group: &Location, entries: BTreeMap<&str, &MemberEntry>) -> Vec<Member> {
+fn members(group: &Location, entries: BTreeMap<&str, &MemberEntry>) -> Vec<GroupMember> {
     let given = |entry: &MemberEntry| entry.name.clone().filter(|name| !name.is_empty());
     let mut names = MemberNames {
         taken: entries.values().filter_map(|e| given(e)).collect(),
         numbers: HashMap::new(),
     };
-    let mut members: Vec<Member> = entries
+    let mut members: Vec<GroupMember> = entries
         .into_values()
-        .map(|entry| Member {
+        .map(|entry| GroupMember {
             name: given(entry).unwrap_or_else(|| names.free(&entry.uri)),
             kind: entry.kind,
             uri: shown_uri(group, entry),

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::commits::{self, Commit};
-use super::deletes::{Delete, load_all};
+use super::commits::{self, ArrayCommit};
+use super::deletes::{TimedDelete, load_all};
 use super::directory::{ArrayDirectory, CommittedFragment};
 use super::fragment::Fragment;
 use super::snapshot::{load_enumerations, open_fragments, open_schema, read_schema};
-use super::window::{OpenWindow, TimestampMs, Visibility};
-use crate::arrow::Enumerations;
+use super::window::{OpenWindow, TimestampMs, WindowVisibility};
+use crate::arrow::ArrayEnumerations;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::CommitKind;
 use crate::format::schema::ArraySchema;
@@ -21,7 +21,7 @@ use crate::storage::Storage;
 
 /// An array's listing, and the schema in effect at a time.
 #[derive(Debug)]
-pub struct Inspection {
+pub struct ArrayInspection {
     storage: Storage,
     window: OpenWindow,
     directory: ArrayDirectory,
@@ -42,7 +42,7 @@ pub struct InspectedFragment {
     pub vacuumed_by: Option<String>,
 }
 
-impl Inspection {
+impl ArrayInspection {
     /// Lists the array at `storage` and reads the schema that `window` shows.
     pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
         let directory = ArrayDirectory::list(storage).await?;
@@ -89,7 +89,7 @@ impl Inspection {
     }
 
     /// The committed deletes that the window shows, oldest first, also those that apply to no fragment any more.
-    pub async fn deletes(&self) -> Result<Vec<Arc<Delete>>> {
+    pub async fn deletes(&self) -> Result<Vec<Arc<TimedDelete>>> {
         let sparse = !self.schema.is_dense();
         let load = async {
             let committed = self.directory.commits(&self.storage, &self.window, sparse);
@@ -104,7 +104,7 @@ impl Inspection {
     }
 
     /// The enumerations of the schema, or the reason why one cannot be read.
-    pub async fn enumerations(&self) -> Result<Enumerations> {
+    pub async fn enumerations(&self) -> Result<ArrayEnumerations> {
         load_enumerations(&self.storage, &self.directory, &self.schema)
             .await
             .map_err(|e| e.with("array", self.storage.uri()))
@@ -114,14 +114,14 @@ impl Inspection {
     ///
     /// # Errors
     /// A file cannot be read, or is not encrypted in an encrypted array and more than an evolution.
-    pub async fn read_schema(&self, name: &str) -> Result<(ArraySchema, Enumerations)> {
+    pub async fn read_schema(&self, name: &str) -> Result<(ArraySchema, ArrayEnumerations)> {
         read_schema(&self.storage, &self.directory, name)
             .await
             .map_err(|e| e.with("array", self.storage.uri()))
     }
 
     /// All commits, whatever their time, oldest first.
-    pub async fn commits(&self) -> Result<Vec<Commit>> {
+    pub async fn commits(&self) -> Result<Vec<ArrayCommit>> {
         commits::load(&self.storage, &self.directory)
             .await
             .map_err(|e| e.with("array", self.storage.uri()))
@@ -156,7 +156,8 @@ impl Inspection {
             if let Some(path) = &commit.vacuumed_by {
                 vacuumed.insert(name.clone(), path.clone());
             }
-            let hidden = CommittedFragment::committed(commit.name, Visibility::Hidden, commit.info);
+            let hidden =
+                CommittedFragment::committed(commit.name, WindowVisibility::Hidden, commit.info);
             if !directory.lacks(&hidden) {
                 committed.entry(name).or_insert(hidden);
             }

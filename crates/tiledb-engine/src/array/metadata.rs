@@ -12,7 +12,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::directory;
 use super::folder::{GROUP_FOLDER, kind_at};
-use super::inspect::Inspection;
+use super::inspect::ArrayInspection;
 use super::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::commit;
@@ -20,7 +20,7 @@ use crate::format::generic_tile::GenericTileHeader;
 use crate::format::group::ObjectKind;
 use crate::format::metadata::{MetadataEntry, MetadataValue, decode_metadata};
 use crate::format::names::TimestampedName;
-use crate::storage::{FileInfo, Keep, Listing, Storage, once_finished};
+use crate::storage::{FileInfo, Listing, ListingReuse, Storage, once_finished};
 
 /// The folder of metadata.
 pub const METADATA_FOLDER: &str = "__meta";
@@ -86,7 +86,10 @@ pub async fn settled(storage: &Storage) -> Result<Storage> {
     match kind_at(storage).await? {
         ObjectKind::Array => {
             let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX)))?;
-            Ok(Inspection::open(storage, window).await?.storage().clone())
+            Ok(ArrayInspection::open(storage, window)
+                .await?
+                .storage()
+                .clone())
         }
         ObjectKind::Group => settled_group(storage).await,
     }
@@ -145,7 +148,7 @@ pub async fn replayed_files(
 /// Lists the files of metadata as they were at one moment.
 async fn list(storage: &Storage) -> Result<Arc<Listing>> {
     // libtiledb replaces files that it has not written to the end.
-    let folders = [(METADATA_FOLDER, Keep::WithoutFiles)];
+    let folders = [(METADATA_FOLDER, ListingReuse::WithoutFiles)];
     let listed = storage.list_all(folders).await?;
     let [listing] = directory::settled(storage, folders, listed).await?;
     Ok(listing)

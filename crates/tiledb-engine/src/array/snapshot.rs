@@ -24,8 +24,8 @@ use super::commits;
 use super::deletes::Deletes;
 use super::directory::{ArrayDirectory, CommittedFragment, MOST_LISTINGS};
 use super::fragment::{Fragment, METADATA_FILE};
-use super::window::{OpenWindow, TimestampMs, Visibility};
-use crate::arrow::Enumerations;
+use super::window::{OpenWindow, TimestampMs, WindowVisibility};
+use crate::arrow::ArrayEnumerations;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::names::TimestampedName;
 use crate::format::schema::ArraySchema;
@@ -46,7 +46,7 @@ pub struct Snapshot {
     /// The schema of the table.
     pub schema: Arc<ArraySchema>,
     /// The enumerations of that schema, by name.
-    pub enumerations: Arc<Enumerations>,
+    pub enumerations: Arc<ArrayEnumerations>,
     /// The visible fragments, oldest first.
     pub fragments: Arc<Vec<Arc<Fragment>>>,
     /// The delete conditions that apply to the fragments.
@@ -233,7 +233,7 @@ fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<
 
 /// The fragments and deletes that a snapshot shows: plain data without a storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct SnapshotContents {
     /// The window of time, with a fixed end.
     pub window: OpenWindow,
     /// The names of the fragments, oldest first.
@@ -244,9 +244,9 @@ pub struct Seen {
 
 impl Snapshot {
     /// The names of what the snapshot shows.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> SnapshotContents {
         let fragments = self.fragments.iter();
-        Seen {
+        SnapshotContents {
             window: self.window,
             fragments: fragments.map(|f| f.name.name.clone()).collect(),
             deletes: self.deletes.names().map(str::to_owned).collect(),
@@ -257,7 +257,7 @@ impl Snapshot {
     /// earlier time.
     ///
     /// Fails if something in `seen` is gone, because the array was consolidated and vacuumed meanwhile.
-    pub fn only(self, seen: &Seen) -> Result<Self> {
+    pub fn only(self, seen: &SnapshotContents) -> Result<Self> {
         let wanted = seen.fragments.iter().map(String::as_str).collect();
         let only = self.restricted(&wanted, &seen.deletes);
         let deleting: HashSet<&str> = only.deletes.names().collect();
@@ -296,7 +296,7 @@ impl Snapshot {
 
 /// A snapshot that takes the place of one some of whose fragments are gone.
 #[derive(Debug)]
-pub enum Successor {
+pub enum SnapshotSuccessor {
     /// The snapshot shows the same cells, from the fragments that hold them by now.
     SameCells(Snapshot),
     /// The snapshot shows the array as it is at present.
@@ -304,7 +304,7 @@ pub enum Successor {
 }
 
 /// What has become of a snapshot some of whose fragments are gone.
-struct Succession {
+struct SnapshotSuccession {
     /// One of the fragments that are gone.
     gone: String,
     /// A snapshot of the fragments that hold the same cells by now; `None` if no fragment shows them any longer at the time of
@@ -314,7 +314,7 @@ struct Succession {
 
 impl Snapshot {
     /// What has become of the snapshot; `None` if all of its fragments are still there.
-    async fn succession(&self) -> Result<Option<Succession>> {
+    async fn succession(&self) -> Result<Option<SnapshotSuccession>> {
         let now = Self::open(&self.storage, self.window).await?;
         let (here, known) = (now.names(), self.names());
         let gone = |f: &&Arc<Fragment>| !here.contains(f.name.name.as_str());
@@ -325,7 +325,7 @@ impl Snapshot {
         // What was consolidated spans the times of what it was made of. If it shows cells of later times, it can't replace it.
         let stands_for = |new: &Fragment, old: &Fragment| {
             let spans = new.name.t1 <= old.name.t1 && old.name.t2 <= new.name.t2;
-            spans && (new.visibility == Visibility::Whole || new.footer.has_timestamps)
+            spans && (new.visibility == WindowVisibility::Whole || new.footer.has_timestamps)
         };
         let new = now
             .fragments
@@ -339,7 +339,7 @@ impl Snapshot {
         let names = substitutes.iter().map(|f| f.name.name.as_str());
         let wanted = names.chain(known.iter().copied()).collect();
         let deletes = self.deletes.names().map(str::to_owned).collect::<Vec<_>>();
-        Ok(Some(Succession {
+        Ok(Some(SnapshotSuccession {
             gone: first.name.name.clone(),
             now: complete.then(|| now.restricted(&wanted, &deletes)),
         }))
@@ -350,17 +350,17 @@ impl Snapshot {
     ///
     /// # Errors
     /// The store fails, or the cells of a fixed time are gone.
-    pub async fn successor(&self, fixed: bool) -> Result<Option<Successor>> {
-        let Some(Succession { gone, now }) = self.succession().await? else {
+    pub async fn successor(&self, fixed: bool) -> Result<Option<SnapshotSuccessor>> {
+        let Some(SnapshotSuccession { gone, now }) = self.succession().await? else {
             return Ok(None);
         };
         match now {
-            Some(now) => Ok(Some(Successor::SameCells(now))),
+            Some(now) => Ok(Some(SnapshotSuccessor::SameCells(now))),
             None if fixed => Err(self.vacuumed(&gone, false)),
             None => {
                 let window = OpenWindow::new(self.window.start, None)?;
                 let now = Self::open(&self.storage, window).await?;
-                Ok(Some(Successor::Present(now)))
+                Ok(Some(SnapshotSuccessor::Present(now)))
             }
         }
     }
@@ -371,7 +371,7 @@ impl Snapshot {
             return error;
         }
         match self.succession().await {
-            Ok(Some(Succession { gone, now })) => {
+            Ok(Some(SnapshotSuccession { gone, now })) => {
                 self.vacuumed(&gone, now.is_some()).with_source(error)
             }
             Ok(None) | Err(_) => error,
@@ -473,7 +473,7 @@ impl Snapshot {
                 let staged = CommittedFragment {
                     name: name.clone(),
                     folder: folder.clone(),
-                    visibility: Visibility::Whole,
+                    visibility: WindowVisibility::Whole,
                     commit,
                     listed: false,
                     has_coords_file: false,

@@ -173,7 +173,7 @@ impl ArrayTable {
 
 /// What supplies a table column in a fragment.
 #[derive(Debug)]
-pub enum Supply {
+pub enum TableColumnSource {
     /// A field of the fragment.
     Field(FragmentField),
     /// The fill value of the table's schema: the fragment has no such attribute.
@@ -183,18 +183,18 @@ pub enum Supply {
 }
 
 /// Finds what supplies a table column in a fragment.
-pub fn supply(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<Supply> {
+pub fn supply(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<TableColumnSource> {
     let missing = || Error::internal(format!("the table has no column {column}"));
     if let Some(system) = table.system_column(column) {
         return Ok(match system.in_fragment(fragment)? {
-            SystemValues::Stored(field) => Supply::Field(field),
-            SystemValues::Constant(value) => Supply::Constant(value),
+            SystemValues::Stored(field) => TableColumnSource::Field(field),
+            SystemValues::Constant(value) => TableColumnSource::Constant(value),
         });
     }
     let ty = table.types.get(column).ok_or_else(missing)?;
     let column = table.shown_by(column);
     let Some(number) = column.checked_sub(table.dimension_count()) else {
-        return Ok(Supply::Field(FragmentField::Dimension(column)));
+        return Ok(TableColumnSource::Field(FragmentField::Dimension(column)));
     };
     let wanted = table
         .snapshot
@@ -216,8 +216,8 @@ pub fn supply(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<
         check_problem(attribute)?;
     }
     let readable = found.filter(|(_, a)| ty.reads(a.datatype, a.cell_val_num));
-    Ok(readable.map_or(Supply::Fill, |(number, _)| {
-        Supply::Field(FragmentField::Attribute(number))
+    Ok(readable.map_or(TableColumnSource::Fill, |(number, _)| {
+        TableColumnSource::Field(FragmentField::Attribute(number))
     }))
 }
 
@@ -263,13 +263,13 @@ const MOMENT_MS: u64 = 1000;
 /// more than a moment later, or if a fragment was written with a schema that is not in the list: codes of an
 /// enumeration, for example, can only be read with a schema as new as their fragment.
 #[derive(Debug)]
-pub struct Columns {
+pub struct ArrayColumns {
     listed: TimestampMs,
     directory: Arc<ArrayDirectory>,
     without_fragments: Snapshot,
 }
 
-impl Columns {
+impl ArrayColumns {
     /// Reads the schema that `window` shows; `None` if only opening the whole array shows which one it is, or that
     /// there is none.
     pub async fn read(storage: &Storage, window: OpenWindow) -> Result<Option<Self>> {

@@ -54,7 +54,7 @@ impl Default for OpenWindow {
 
 /// How much of a fragment a window shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Visibility {
+pub enum WindowVisibility {
     /// No cells.
     Hidden,
     /// All cells.
@@ -82,18 +82,18 @@ impl OpenWindow {
     /// What a closed window shows of a fragment written in `[t1, t2]`.
     ///
     /// Dense fragments, and sparse ones before format 15, must lie inside; newer sparse ones need only overlap.
-    pub fn sees_fragment(&self, name: &TimestampedName, sparse_array: bool) -> Visibility {
+    pub fn sees_fragment(&self, name: &TimestampedName, sparse_array: bool) -> WindowVisibility {
         let (start, end) = (self.start.0, self.end_or_now().0);
         if self.contains(name) {
-            Visibility::Whole
+            WindowVisibility::Whole
         } else if sparse_array
             && name.version.is_some_and(|v| v >= 15)
             && name.t1 <= end
             && name.t2 >= start
         {
-            Visibility::ByCell
+            WindowVisibility::ByCell
         } else {
-            Visibility::Hidden
+            WindowVisibility::Hidden
         }
     }
 
@@ -121,23 +121,23 @@ mod tests {
         let consolidated = fragment(10, 20, 22);
         assert_eq!(
             window(0, 15).sees_fragment(&consolidated, false),
-            Visibility::Hidden
+            WindowVisibility::Hidden
         );
         assert_eq!(
             window(0, 15).sees_fragment(&consolidated, true),
-            Visibility::ByCell
+            WindowVisibility::ByCell
         );
         assert_eq!(
             window(10, 20).sees_fragment(&consolidated, false),
-            Visibility::Whole
+            WindowVisibility::Whole
         );
         assert_eq!(
             window(21, 30).sees_fragment(&consolidated, true),
-            Visibility::Hidden
+            WindowVisibility::Hidden
         );
         assert_eq!(
             window(0, 15).sees_fragment(&fragment(10, 20, 14), true),
-            Visibility::Hidden
+            WindowVisibility::Hidden
         );
     }
 

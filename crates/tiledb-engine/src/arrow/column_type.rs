@@ -24,7 +24,7 @@ use crate::format::schema::{Attribute, CellValNum, Dimension};
 
 /// The number of elements in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum CellShape {
     /// One element.
     One,
     /// A fixed number of elements, more than one.
@@ -35,7 +35,7 @@ pub enum Shape {
 
 /// The conversion of one stored element to Arrow.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Element {
+pub(super) enum ElementConversion {
     /// The bytes are the Arrow value.
     Number,
     /// A byte becomes a bit.
@@ -54,9 +54,9 @@ pub(super) enum Element {
 #[derive(Debug, Clone)]
 pub struct ColumnType {
     pub(super) datatype: Datatype,
-    pub(super) element: Element,
+    pub(super) element: ElementConversion,
     pub(super) element_type: DataType,
-    pub(super) shape: Shape,
+    pub(super) shape: CellShape,
     /// Whether `i64::MIN` in a date or time is NULL.
     pub(super) nat_is_null: bool,
     pub(super) lossy: bool,
@@ -116,13 +116,13 @@ impl ColumnType {
     /// Shows dates, times and codes as their stored numbers.
     fn into_stored(mut self, nullable: bool, is_code: bool) -> Result<Self> {
         let number = match self.element {
-            Element::Time(_) | Element::Date(_) => DataType::Int64,
+            ElementConversion::Time(_) | ElementConversion::Date(_) => DataType::Int64,
             // The cell is one byte of any value.
-            Element::Bool if is_code => DataType::UInt8,
+            ElementConversion::Bool if is_code => DataType::UInt8,
             _ => return Ok(self),
         };
         self.data_type = list_type(&number, self.shape, false)?;
-        (self.element, self.element_type) = (Element::Number, number);
+        (self.element, self.element_type) = (ElementConversion::Number, number);
         self.nat_is_null = false;
         self.nullable = nullable;
         Ok(self)
@@ -136,18 +136,21 @@ impl ColumnType {
         options: &TypeOptions,
     ) -> Result<Self> {
         let shape = match cell_val_num {
-            CellValNum::Var => Shape::Var,
+            CellValNum::Var => CellShape::Var,
             CellValNum::Fixed(0) => {
                 return Err(Error::corrupt("values per cell is 0, expected at least 1"));
             }
-            CellValNum::Fixed(1) => Shape::One,
-            CellValNum::Fixed(n) => Shape::Fixed(usize::try_from(n)?),
+            CellValNum::Fixed(1) => CellShape::One,
+            CellValNum::Fixed(n) => CellShape::Fixed(usize::try_from(n)?),
         };
         let (element, element_type) = element_of(datatype, options);
-        let is_time = matches!(element, Element::Time(_) | Element::Date(_));
+        let is_time = matches!(
+            element,
+            ElementConversion::Time(_) | ElementConversion::Date(_)
+        );
         let data_type = match element {
-            Element::Bytes if !datatype.is_string() => binary_type(shape)?,
-            Element::Text(_) | Element::Bytes => element_type.clone(),
+            ElementConversion::Bytes if !datatype.is_string() => binary_type(shape)?,
+            ElementConversion::Text(_) | ElementConversion::Bytes => element_type.clone(),
             _ => list_type(&element_type, shape, is_time)?,
         };
         Ok(Self {
@@ -161,12 +164,12 @@ impl ColumnType {
                 FloatBits::Shown => FloatForm::OneNan,
                 FloatBits::Stored => FloatForm::AsStored,
             },
-            padded: matches!(element, Element::Text(_))
-                && shape != Shape::Var
+            padded: matches!(element, ElementConversion::Text(_))
+                && shape != CellShape::Var
                 && options.fixed_text == FixedText::Trim,
             null_text: None,
             enumeration: None,
-            nullable: nullable || (is_time && shape == Shape::One),
+            nullable: nullable || (is_time && shape == CellShape::One),
             data_type,
             unreadable: None,
         })
@@ -181,9 +184,9 @@ impl ColumnType {
     pub fn unreadable(datatype: Datatype, why: Error) -> Self {
         Self {
             datatype,
-            element: Element::Bytes,
+            element: ElementConversion::Bytes,
             element_type: DataType::BinaryView,
-            shape: Shape::Var,
+            shape: CellShape::Var,
             nat_is_null: false,
             lossy: false,
             floats: FloatForm::AsStored,
@@ -198,7 +201,7 @@ impl ColumnType {
 
     /// Returns the type with cells that were never written as NULL, if the attribute's fill value isn't text.
     fn with_null_text(mut self, attribute: &Attribute) -> Self {
-        if matches!(self.element, Element::Text(_)) && attribute.fills_with_no_text() {
+        if matches!(self.element, ElementConversion::Text(_)) && attribute.fills_with_no_text() {
             let elements = self.cell_bytes().unwrap_or(1);
             self.null_text = Some(attribute.datatype.default_fill().repeat(elements).into());
             self.nullable = true;
@@ -217,9 +220,9 @@ impl ColumnType {
     fn enumerated(mut self, enumeration: &Enumeration, options: &TypeOptions) -> Result<Self> {
         // libtiledb also allows booleans as codes: one byte each.
         if self.datatype == Datatype::Bool {
-            (self.element, self.element_type) = (Element::Number, DataType::UInt8);
+            (self.element, self.element_type) = (ElementConversion::Number, DataType::UInt8);
         }
-        if !self.code_datatype().is_integer() || self.shape != Shape::One {
+        if !self.code_datatype().is_integer() || self.shape != CellShape::One {
             return Err(Error::corrupt(format!(
                 "an attribute with the enumeration \"{}\" has {:?} value(s) of type {} per cell, expected one integer or boolean",
                 enumeration.name, self.shape, self.datatype
@@ -244,7 +247,7 @@ impl ColumnType {
     }
 
     /// How many elements form a cell.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> CellShape {
         self.shape
     }
 
@@ -273,7 +276,9 @@ impl ColumnType {
 
     /// Whether the cells are floats, each of them a single number.
     pub fn has_floats(&self) -> bool {
-        self.element == Element::Number && self.datatype.is_float() && self.enumeration.is_none()
+        self.element == ElementConversion::Number
+            && self.datatype.is_float()
+            && self.enumeration.is_none()
     }
 
     /// Whether a stored `i64::MIN` reads as NULL.
@@ -304,9 +309,9 @@ impl ColumnType {
     /// Size of a stored cell, if all cells have the same size.
     pub fn cell_bytes(&self) -> Option<usize> {
         match self.shape {
-            Shape::One => Some(self.datatype.size()),
-            Shape::Fixed(n) => n.checked_mul(self.datatype.size()),
-            Shape::Var => None,
+            CellShape::One => Some(self.datatype.size()),
+            CellShape::Fixed(n) => n.checked_mul(self.datatype.size()),
+            CellShape::Var => None,
         }
     }
 
@@ -314,7 +319,7 @@ impl ColumnType {
     pub fn takes_any_bytes(&self) -> bool {
         let taken = matches!(
             self.element,
-            Element::Number | Element::Time(TimeConversion::AsIs)
+            ElementConversion::Number | ElementConversion::Time(TimeConversion::AsIs)
         );
         taken && self.enumeration.is_none()
     }
@@ -322,8 +327,8 @@ impl ColumnType {
     /// Whether cells of `datatype` and `cell_val_num`, as an older schema may have them, can be read as this type.
     pub fn reads(&self, datatype: Datatype, cell_val_num: CellValNum) -> bool {
         let same_shape = match (self.shape, cell_val_num) {
-            (Shape::One, CellValNum::Fixed(1)) | (Shape::Var, CellValNum::Var) => true,
-            (Shape::Fixed(n), CellValNum::Fixed(m)) => usize::try_from(m).is_ok_and(|m| m == n),
+            (CellShape::One, CellValNum::Fixed(1)) | (CellShape::Var, CellValNum::Var) => true,
+            (CellShape::Fixed(n), CellValNum::Fixed(m)) => usize::try_from(m).is_ok_and(|m| m == n),
             _ => false,
         };
         same_shape && self.datatype == datatype
@@ -343,12 +348,14 @@ impl ColumnType {
         let extra = match (self.element, self.shape) {
             _ if gathered => cells.saturating_mul(self.data_type.primitive_width().unwrap_or(1)),
             // Transcoding keeps both forms in memory; two bytes of UTF-16 can become three of UTF-8.
-            (Element::Text(Encoding::Utf16 | Encoding::Utf32), _) => cells
+            (ElementConversion::Text(Encoding::Utf16 | Encoding::Utf32), _) => cells
                 .saturating_mul(VIEW_AND_OFFSET_BYTES)
                 .saturating_add(stored.saturating_add(stored / 2)),
-            (Element::Text(_), _) | (_, Shape::Var) => cells.saturating_mul(VIEW_AND_OFFSET_BYTES),
-            (Element::Date(_), _) => stored / 2,
-            (Element::Bool, _) => stored / 8,
+            (ElementConversion::Text(_), _) | (_, CellShape::Var) => {
+                cells.saturating_mul(VIEW_AND_OFFSET_BYTES)
+            }
+            (ElementConversion::Date(_), _) => stored / 2,
+            (ElementConversion::Bool, _) => stored / 8,
             _ => 0,
         };
         stored.saturating_add(extra).saturating_add(validity)
@@ -363,32 +370,34 @@ pub fn check_problem(attribute: &Attribute) -> Result<()> {
     }
 }
 
-fn element_of(datatype: Datatype, options: &TypeOptions) -> (Element, DataType) {
+fn element_of(datatype: Datatype, options: &TypeOptions) -> (ElementConversion, DataType) {
     use Datatype as D;
     let text = |encoding| match options.invalid_utf8 {
-        InvalidUtf8::Binary => (Element::Bytes, DataType::BinaryView),
-        InvalidUtf8::Error | InvalidUtf8::Lossy => (Element::Text(encoding), DataType::Utf8View),
+        InvalidUtf8::Binary => (ElementConversion::Bytes, DataType::BinaryView),
+        InvalidUtf8::Error | InvalidUtf8::Lossy => {
+            (ElementConversion::Text(encoding), DataType::Utf8View)
+        }
     };
     match datatype {
-        D::Int8 => (Element::Number, DataType::Int8),
-        D::Int16 => (Element::Number, DataType::Int16),
-        D::Int32 => (Element::Number, DataType::Int32),
-        D::Int64 => (Element::Number, DataType::Int64),
-        D::UInt8 => (Element::Number, DataType::UInt8),
-        D::UInt16 => (Element::Number, DataType::UInt16),
-        D::UInt32 => (Element::Number, DataType::UInt32),
-        D::UInt64 => (Element::Number, DataType::UInt64),
-        D::Float32 => (Element::Number, DataType::Float32),
-        D::Float64 => (Element::Number, DataType::Float64),
-        D::Bool => (Element::Bool, DataType::Boolean),
+        D::Int8 => (ElementConversion::Number, DataType::Int8),
+        D::Int16 => (ElementConversion::Number, DataType::Int16),
+        D::Int32 => (ElementConversion::Number, DataType::Int32),
+        D::Int64 => (ElementConversion::Number, DataType::Int64),
+        D::UInt8 => (ElementConversion::Number, DataType::UInt8),
+        D::UInt16 => (ElementConversion::Number, DataType::UInt16),
+        D::UInt32 => (ElementConversion::Number, DataType::UInt32),
+        D::UInt64 => (ElementConversion::Number, DataType::UInt64),
+        D::Float32 => (ElementConversion::Number, DataType::Float32),
+        D::Float64 => (ElementConversion::Number, DataType::Float64),
+        D::Bool => (ElementConversion::Bool, DataType::Boolean),
         D::Char | D::StringAscii | D::StringUtf8 | D::GeomWkt => text(Encoding::Utf8),
         D::StringUtf16 | D::StringUcs2 => text(Encoding::Utf16),
         D::StringUtf32 | D::StringUcs4 => text(Encoding::Utf32),
-        D::Blob | D::GeomWkb | D::Any => (Element::Bytes, DataType::BinaryView),
-        D::DateTimeYear => (Element::Date(DateUnit::Year), DataType::Date32),
-        D::DateTimeMonth => (Element::Date(DateUnit::Month), DataType::Date32),
-        D::DateTimeWeek => (Element::Date(DateUnit::Week), DataType::Date32),
-        D::DateTimeDay => (Element::Date(DateUnit::Day), DataType::Date32),
+        D::Blob | D::GeomWkb | D::Any => (ElementConversion::Bytes, DataType::BinaryView),
+        D::DateTimeYear => (ElementConversion::Date(DateUnit::Year), DataType::Date32),
+        D::DateTimeMonth => (ElementConversion::Date(DateUnit::Month), DataType::Date32),
+        D::DateTimeWeek => (ElementConversion::Date(DateUnit::Week), DataType::Date32),
+        D::DateTimeDay => (ElementConversion::Date(DateUnit::Day), DataType::Date32),
         D::DateTimeHr => scaled(3600, DataType::Timestamp(TimeUnit::Second, None)),
         D::DateTimeMin => scaled(60, DataType::Timestamp(TimeUnit::Second, None)),
         D::DateTimeSec => as_is(DataType::Timestamp(TimeUnit::Second, None)),
@@ -407,15 +416,18 @@ fn element_of(datatype: Datatype, options: &TypeOptions) -> (Element, DataType) 
     }
 }
 
-fn as_is(data_type: DataType) -> (Element, DataType) {
-    (Element::Time(TimeConversion::AsIs), data_type)
+fn as_is(data_type: DataType) -> (ElementConversion, DataType) {
+    (ElementConversion::Time(TimeConversion::AsIs), data_type)
 }
 
-fn scaled(factor: i64, data_type: DataType) -> (Element, DataType) {
-    (Element::Time(TimeConversion::Scale(factor)), data_type)
+fn scaled(factor: i64, data_type: DataType) -> (ElementConversion, DataType) {
+    (
+        ElementConversion::Time(TimeConversion::Scale(factor)),
+        data_type,
+    )
 }
 
-fn time_of_day(datatype: Datatype) -> (Element, DataType) {
+fn time_of_day(datatype: Datatype) -> (ElementConversion, DataType) {
     let nanoseconds = match datatype {
         Datatype::TimeHr => 3_600_000_000_000,
         Datatype::TimeMin => 60_000_000_000,
@@ -426,12 +438,12 @@ fn time_of_day(datatype: Datatype) -> (Element, DataType) {
     };
     let conversion = TimeConversion::TimeOfDay { nanoseconds };
     (
-        Element::Time(conversion),
+        ElementConversion::Time(conversion),
         DataType::Time64(TimeUnit::Nanosecond),
     )
 }
 
-fn duration(datatype: Datatype) -> (Element, DataType) {
+fn duration(datatype: Datatype) -> (ElementConversion, DataType) {
     match datatype {
         Datatype::TimeHr => scaled(3600, DataType::Duration(TimeUnit::Second)),
         Datatype::TimeMin => scaled(60, DataType::Duration(TimeUnit::Second)),
@@ -442,15 +454,15 @@ fn duration(datatype: Datatype) -> (Element, DataType) {
     }
 }
 
-fn binary_type(shape: Shape) -> Result<DataType> {
+fn binary_type(shape: CellShape) -> Result<DataType> {
     match shape {
-        Shape::Var => Ok(DataType::BinaryView),
-        Shape::One => Ok(DataType::FixedSizeBinary(1)),
-        Shape::Fixed(n) => Ok(DataType::FixedSizeBinary(arrow_len(n)?)),
+        CellShape::Var => Ok(DataType::BinaryView),
+        CellShape::One => Ok(DataType::FixedSizeBinary(1)),
+        CellShape::Fixed(n) => Ok(DataType::FixedSizeBinary(arrow_len(n)?)),
     }
 }
 
-fn list_type(element: &DataType, shape: Shape, nullable_items: bool) -> Result<DataType> {
+fn list_type(element: &DataType, shape: CellShape, nullable_items: bool) -> Result<DataType> {
     let item = || {
         Arc::new(Field::new(
             Field::LIST_FIELD_DEFAULT_NAME,
@@ -459,9 +471,9 @@ fn list_type(element: &DataType, shape: Shape, nullable_items: bool) -> Result<D
         ))
     };
     match shape {
-        Shape::One => Ok(element.clone()),
-        Shape::Fixed(n) => Ok(DataType::FixedSizeList(item(), arrow_len(n)?)),
-        Shape::Var => Ok(DataType::List(item())),
+        CellShape::One => Ok(element.clone()),
+        CellShape::Fixed(n) => Ok(DataType::FixedSizeList(item(), arrow_len(n)?)),
+        CellShape::Var => Ok(DataType::List(item())),
     }
 }
 

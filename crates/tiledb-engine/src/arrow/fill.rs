@@ -9,7 +9,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-use crate::arrow::{CellData, Cells, ColumnType, TileBuffer, check_memory};
+use crate::arrow::{CellData, ColumnType, TileBuffer, UnfilteredCells, check_memory};
 use crate::error::{Error, Result};
 use crate::format::schema::Attribute;
 
@@ -87,7 +87,7 @@ fn one_cell(attribute: &Attribute, ty: &ColumnType) -> Result<ArrayRef> {
         }
     };
     let is_null = attribute.nullable && !attribute.fill_valid;
-    ty.to_array(Cells {
+    ty.to_array(UnfilteredCells {
         len: 1,
         data,
         nulls: is_null.then(|| NullBuffer::new_null(1)),
@@ -129,7 +129,7 @@ pub fn stored_values<'a>(
         }
     };
     let hidden = nulls.as_ref().map_or(0, NullBuffer::null_count);
-    let shown = ty.to_array(Cells { len, data, nulls });
+    let shown = ty.to_array(UnfilteredCells { len, data, nulls });
     // A value that cannot be shown is an error of the scan, which knows the cell.
     Ok(shown.ok().filter(|shown| shown.null_count() == hidden))
 }

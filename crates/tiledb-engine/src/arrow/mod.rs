@@ -20,19 +20,19 @@ mod time;
 mod tests;
 
 pub use bits::validity_to_nulls;
-pub use column_type::cells::{CellData, Cells};
-pub use column_type::{ColumnType, Shape, check_problem};
+pub use column_type::cells::{CellData, UnfilteredCells};
+pub use column_type::{CellShape, ColumnType, check_problem};
 pub use fill::{fill_array, repeat, repeated_bytes, stored_values};
 pub use floats::{FloatBits, with_one_zero};
 pub use schema::{
-    ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, Enumerations, LABEL_ROLE,
+    ATTRIBUTE_ROLE, ArrayEnumerations, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, LABEL_ROLE,
     LABELLED_KEY, ROLE_KEY, SYSTEM_ROLE, UNREADABLE_KEY, arrow_schema, attribute_type,
     column_names, label_field,
 };
 use serde::{Deserialize, Serialize};
 
-pub use storing::{CellWriter, NullPolicy, Refused, StoredCells, UnknownValue, UnknownValues};
-pub use strings::Strings;
+pub use storing::{CellWriter, NullPolicy, RefusedValue, StoredCells, UnknownValue, UnknownValues};
+pub use strings::TileStrings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 
 /// The handling of invalid bytes in a text field (option `tiledb.invalid_utf8`).

@@ -42,13 +42,13 @@ const ANONYMOUS_ATTRIBUTE: &str = "attr";
 pub const UNREADABLE_KEY: &str = "tiledb.unreadable";
 
 /// The enumerations of an array by name, or the reason why one cannot be read.
-pub type Enumerations = HashMap<String, Result<Arc<Enumeration>, Arc<Error>>>;
+pub type ArrayEnumerations = HashMap<String, Result<Arc<Enumeration>, Arc<Error>>>;
 
 /// The Arrow schema of an array and the column types behind it; `enumerations` are by name. An attribute that cannot be
 /// read still has a column, which is [unreadable](ColumnType::unreadable).
 pub fn arrow_schema(
     schema: &ArraySchema,
-    enumerations: &Enumerations,
+    enumerations: &ArrayEnumerations,
     options: &TypeOptions,
 ) -> Result<(SchemaRef, Vec<ColumnType>)> {
     let dimensions = schema.dimensions.iter().map(|dimension| {
@@ -84,7 +84,7 @@ pub fn arrow_schema(
 /// The type of an attribute's column.
 pub fn attribute_type(
     attribute: &Attribute,
-    enumerations: &Enumerations,
+    enumerations: &ArrayEnumerations,
     options: &TypeOptions,
 ) -> Result<ColumnType> {
     let name = attribute.enumeration.as_ref();

@@ -9,10 +9,10 @@ use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::take;
 
-use super::column_type::{ColumnType, Element};
+use super::column_type::{ColumnType, ElementConversion};
 use super::text::arrow_error;
 use super::tile_buffer::TileBuffer;
-use crate::arrow::column_type::cells::{CellData, Cells, closed_offsets};
+use crate::arrow::column_type::cells::{CellData, UnfilteredCells, closed_offsets};
 use crate::arrow::text::Encoding;
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
@@ -22,7 +22,7 @@ const LARGE_PART: usize = 8;
 
 /// The strings of a tile.
 #[derive(Debug)]
-pub struct Strings {
+pub struct TileStrings {
     data: StringData,
     nulls: Option<NullBuffer>,
 }
@@ -38,10 +38,10 @@ enum StringData {
     Encoded(Arc<EncodedStrings>),
 }
 
-impl Strings {
+impl TileStrings {
     /// The strings of variable-sized cells; their offsets are checked here.
-    pub fn new(cells: Cells) -> Result<Self> {
-        let Cells { len, data, nulls } = cells;
+    pub fn new(cells: UnfilteredCells) -> Result<Self> {
+        let UnfilteredCells { len, data, nulls } = cells;
         let data = match data {
             CellData::Var { offsets, data } => StringData::Plain {
                 offsets: closed_offsets(offsets, len, data.len())?,
@@ -118,12 +118,13 @@ impl Strings {
 impl ColumnType {
     /// Whether the column's strings have the same bytes as stored.
     pub fn is_stored_as_shown(&self) -> bool {
-        let utf8 = Element::Text(Encoding::Utf8);
-        self.cell_bytes().is_none() && (self.element == Element::Bytes || self.element == utf8)
+        let utf8 = ElementConversion::Text(Encoding::Utf8);
+        self.cell_bytes().is_none()
+            && (self.element == ElementConversion::Bytes || self.element == utf8)
     }
 
     /// An array of all strings.
-    pub fn all_strings(&self, strings: Strings) -> Result<ArrayRef> {
+    pub fn all_strings(&self, strings: TileStrings) -> Result<ArrayRef> {
         match strings.data {
             StringData::Plain { offsets, data } => self.byte_cells(offsets, data, strings.nulls),
             StringData::Encoded(encoded) => self.encoded(&encoded, strings.nulls),
@@ -131,7 +132,7 @@ impl ColumnType {
     }
 
     /// An array of the strings of some cells.
-    pub fn strings_of(&self, strings: &Strings, cells: &[u32]) -> Result<ArrayRef> {
+    pub fn strings_of(&self, strings: &TileStrings, cells: &[u32]) -> Result<ArrayRef> {
         if let StringData::Encoded(encoded) = &strings.data
             && encoded.strings() <= cells.len()
             && let Some(each) = self.each_string(encoded)?
@@ -174,7 +175,7 @@ impl ColumnType {
     }
 
     /// The error of the first faulty cell among some cells, with its index in the tile.
-    fn first_fault(&self, strings: &Strings, cells: &[u32]) -> Option<Error> {
+    fn first_fault(&self, strings: &TileStrings, cells: &[u32]) -> Option<Error> {
         let mut valid = cells
             .iter()
             .map(|cell| *cell as usize)
@@ -213,14 +214,14 @@ mod tests {
 
     const CELLS: [&[u8]; 6] = [b"", b"a\0b", "żółw".as_bytes(), b"", b"zz", b"a\0b"];
 
-    fn plain(cells: &[&[u8]], nulls: Option<Vec<bool>>) -> Strings {
+    fn plain(cells: &[&[u8]], nulls: Option<Vec<bool>>) -> TileStrings {
         let mut offsets = TileBuffer::zeroed((cells.len() + 1) * 8).unwrap();
         let mut end = 0;
         for (start, cell) in offsets.typed_data_mut::<u64>().iter_mut().zip(cells) {
             *start = end;
             end += cell.len() as u64;
         }
-        let cells = Cells {
+        let cells = UnfilteredCells {
             len: cells.len(),
             data: CellData::Var {
                 offsets,
@@ -228,16 +229,16 @@ mod tests {
             },
             nulls: nulls.map(NullBuffer::from),
         };
-        Strings::new(cells).unwrap()
+        TileStrings::new(cells).unwrap()
     }
 
-    fn encoded(cells: &[&[u8]], nulls: Option<Vec<bool>>) -> Strings {
-        let cells = Cells {
+    fn encoded(cells: &[&[u8]], nulls: Option<Vec<bool>>) -> TileStrings {
+        let cells = UnfilteredCells {
             len: cells.len(),
             data: CellData::Encoded(Arc::new(EncodedStrings::of_cells(cells))),
             nulls: nulls.map(NullBuffer::from),
         };
-        Strings::new(cells).unwrap()
+        TileStrings::new(cells).unwrap()
     }
 
     fn text(lossy: bool) -> ColumnType {

@@ -51,7 +51,7 @@ impl TextForm<'_> {
 }
 
 /// Calls the function with each character of a cell, or with `None` for an invalid unit.
-type Decoder = fn(&[u8], &mut dyn FnMut(Option<char>));
+type DecodeText = fn(&[u8], &mut dyn FnMut(Option<char>));
 
 /// Concatenated cells.
 pub(super) struct ByteCells {
@@ -126,7 +126,7 @@ impl ByteCells {
         name: &str,
         form: &TextForm<'_>,
         unit_bytes: usize,
-        chars: Decoder,
+        chars: DecodeText,
     ) -> Result<StringViewArray> {
         let mut text = String::with_capacity(self.data.len());
         let mut ends = Vec::with_capacity(self.offsets.len());

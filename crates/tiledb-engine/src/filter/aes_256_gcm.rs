@@ -10,12 +10,12 @@
 use aes_gcm::aead::AeadInPlace;
 use aes_gcm::aead::generic_array::GenericArray;
 
-use super::buffer::Filtered;
-use super::compression::Target;
+use super::buffer::FilteredChunk;
+use super::compression::DecompressTarget;
 use super::encryption_key::EncryptionKey;
 use super::parts;
 use crate::error::{Error, Result};
-use crate::filter::buffer::Buffer;
+use crate::filter::buffer::FilterBuffer;
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
 
@@ -30,8 +30,8 @@ pub(super) fn decode(
     key: &EncryptionKey,
     metadata: &mut Cursor<'_>,
     input: &[u8],
-    target: Target<'_>,
-    restored: &mut Buffer,
+    target: DecompressTarget<'_>,
+    restored: &mut FilterBuffer,
 ) -> Result<()> {
     let metadata_parts = metadata.count_u32(PART_BYTES, "number of encrypted metadata parts")?;
     let data_parts = metadata.count_u32(PART_BYTES, "number of encrypted data parts")?;
@@ -41,13 +41,13 @@ pub(super) fn decode(
         part.decrypt(key, restored.extend(part.cipher_text.len())?)?;
     }
     match target {
-        Target::Growing(buffer) => {
+        DecompressTarget::Growing(buffer) => {
             for _ in 0..data_parts {
                 let part = SealedPart::next(metadata, &mut input)?;
                 part.decrypt(key, buffer.extend(part.cipher_text.len())?)?;
             }
         }
-        Target::Exact(mut out) => {
+        DecompressTarget::Exact(mut out) => {
             for _ in 0..data_parts {
                 let part = SealedPart::next(metadata, &mut input)?;
                 part.decrypt(
@@ -68,7 +68,10 @@ pub(super) fn decode(
 }
 
 /// Encrypts a chunk with its metadata, each part with a nonce of its own.
-pub(super) fn encode(key: &EncryptionKey, chunk: Filtered<'_>) -> Result<Filtered<'static>> {
+pub(super) fn encode(
+    key: &EncryptionKey,
+    chunk: FilteredChunk<'_>,
+) -> Result<FilteredChunk<'static>> {
     let mut own = Encoder::new();
     own.count_u32(chunk.metadata.len(), "number of encrypted metadata parts")?;
     own.count_u32(1, "number of encrypted data parts")?;
@@ -89,7 +92,7 @@ pub(super) fn encode(key: &EncryptionKey, chunk: Filtered<'_>) -> Result<Filtere
         own.bytes(&tag);
         encrypted.extend(part);
     }
-    Ok(Filtered {
+    Ok(FilteredChunk {
         metadata: vec![own.finish()],
         data: encrypted.into(),
     })

@@ -8,7 +8,7 @@
 
 use super::parts::{expect_full, take_front};
 use super::positive_delta::windows;
-use super::word::Word;
+use super::word::FilterWord;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
@@ -31,7 +31,7 @@ pub(super) fn original_bytes(metadata: &Cursor<'_>, input: &[u8]) -> Result<usiz
 }
 
 /// Decodes into exactly `out`; `SIGNED` says whether reduced values are sign-extended.
-pub(super) fn decode_into<W: Word, const SIGNED: bool>(
+pub(super) fn decode_into<W: FilterWord, const SIGNED: bool>(
     metadata: &mut Cursor<'_>,
     input: &[u8],
     out: &mut [u8],
@@ -63,7 +63,7 @@ pub(super) fn decode_into<W: Word, const SIGNED: bool>(
 }
 
 /// Size of a reduced value, or `None` for a raw window.
-fn narrow_bytes<W: Word>(bits: u8, window_bytes: usize) -> Result<Option<usize>> {
+fn narrow_bytes<W: FilterWord>(bits: u8, window_bytes: usize) -> Result<Option<usize>> {
     if usize::from(bits) >= W::BYTES * 8 || !window_bytes.is_multiple_of(W::BYTES) {
         return Ok(None);
     }
@@ -77,7 +77,11 @@ fn narrow_bytes<W: Word>(bits: u8, window_bytes: usize) -> Result<Option<usize>>
     }
 }
 
-fn widen<W: Word, N: Word, const SIGNED: bool>(window: &[u8], offset: W, out: &mut [u8]) {
+fn widen<W: FilterWord, N: FilterWord, const SIGNED: bool>(
+    window: &[u8],
+    offset: W,
+    out: &mut [u8],
+) {
     let (narrow, _) = N::split(window);
     let (values, _) = W::split_mut(out);
     for (value_bytes, bytes) in values.iter_mut().zip(narrow) {
@@ -94,7 +98,7 @@ fn truncated(bytes: usize, input: &[u8]) -> Error {
 }
 
 /// Encodes one part in windows of at most `window` bytes; `SIGNED` says how values compare.
-pub(super) fn encode<W: Word, const SIGNED: bool>(
+pub(super) fn encode<W: FilterWord, const SIGNED: bool>(
     part: &[u8],
     window: u32,
     metadata: &mut Encoder,
@@ -128,7 +132,7 @@ pub(super) fn encode<W: Word, const SIGNED: bool>(
 }
 
 /// The bits of values up to `range`: a width that libtiledb chooses by `range + 1`, or that of the type.
-fn bits_of<W: Word, const SIGNED: bool>(range: u64) -> u8 {
+fn bits_of<W: FilterWord, const SIGNED: bool>(range: u64) -> u8 {
     // The top bit of a signed number is its sign.
     let sign = u32::from(SIGNED);
     let range = range.saturating_add(1);

@@ -13,7 +13,7 @@
 use super::byteshuffle::{shuffle, unshuffle};
 use super::parts::{for_each_part, take_front};
 use super::planes::{interleave, split, weave_8};
-use super::word::Width;
+use super::word::WordWidth;
 use crate::error::Result;
 use crate::format::cursor::Cursor;
 use wide::{u8x16, u64x2};
@@ -24,7 +24,7 @@ const BLOCK_BYTES: usize = 8192;
 
 /// Decodes into `out`, which is as long as `input`.
 pub(super) fn decode_into(
-    width: Width,
+    width: WordWidth,
     metadata: &mut Cursor<'_>,
     input: &[u8],
     out: &mut [u8],
@@ -45,7 +45,7 @@ pub(super) fn decode_into(
 }
 
 /// Restores one block; `out` is as long as `block`.
-fn untranspose(width: Width, block: &[u8], out: &mut [u8]) {
+fn untranspose(width: WordWidth, block: &[u8], out: &mut [u8]) {
     let elements = block.len() / width.bytes() / 8 * 8;
     let (rows, copied) = block
         .split_at_checked(elements * width.bytes())
@@ -56,7 +56,7 @@ fn untranspose(width: Width, block: &[u8], out: &mut [u8]) {
         return;
     }
     let weave = |rows| weave_8(transpose(rows));
-    if width == Width::One {
+    if width == WordWidth::One {
         interleave(rows, out, weave);
         return;
     }
@@ -115,7 +115,7 @@ fn each_64(bytes: u8x16, shift: impl Fn(u64x2) -> u64x2) -> u8x16 {
 }
 
 /// Encodes one part, in the place of what `out` holds, and returns the sizes of its entries: the part, or its head and tail.
-pub(super) fn encode(width: Width, part: &[u8], out: &mut Vec<u8>) -> Vec<usize> {
+pub(super) fn encode(width: WordWidth, part: &[u8], out: &mut Vec<u8>) -> Vec<usize> {
     // What is there already need not be zeroed.
     out.resize(part.len(), 0);
     let (head, tail) = part.split_at(part.len() / 8 * 8);
@@ -140,7 +140,7 @@ pub(super) fn encode(width: Width, part: &[u8], out: &mut Vec<u8>) -> Vec<usize>
 }
 
 /// Encodes one block; `out` is as long as `block`.
-fn transpose_block(width: Width, block: &[u8], out: &mut [u8]) {
+fn transpose_block(width: WordWidth, block: &[u8], out: &mut [u8]) {
     let elements = block.len() / width.bytes() / 8 * 8;
     let (rows, copied) = block.split_at(elements * width.bytes());
     let (out, out_copied) = out.split_at_mut(rows.len());

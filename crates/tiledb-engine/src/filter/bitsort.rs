@@ -8,7 +8,7 @@
 //! setting switches it off, and no benchmark compares it.
 
 use super::parts::for_each_part;
-use super::word::Width;
+use super::word::WordWidth;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
@@ -16,7 +16,7 @@ const FILTER: &str = "bitsort";
 
 /// Decodes into `out`, which is as long as `input`.
 pub(super) fn decode_into(
-    width: Width,
+    width: WordWidth,
     order: &[u32],
     metadata: &mut Cursor<'_>,
     input: &[u8],

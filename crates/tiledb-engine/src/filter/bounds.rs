@@ -5,13 +5,13 @@
 //! the metadata of the tile confirm, follows the most that it can have had before each filter.
 
 use super::bit_width_reduction;
-use super::buffer::{Bound, Limits};
+use super::buffer::{BufferLimit, StepLimits};
 use super::compression::Codec;
-use super::encoded_strings::Amount;
+use super::encoded_strings::StringChunkSize;
 use super::positive_delta;
-use super::stage::{Stage, Transform};
+use super::stage::{Stage, TransformStage};
 use super::strings::StringForm;
-use super::word::Width;
+use super::word::WordWidth;
 use crate::format::filter_list::MOST_FILTERS;
 
 /// Memory that may be allocated on any claim.
@@ -23,51 +23,51 @@ const STEPS: usize = MOST_FILTERS + 2;
 
 /// The size of a chunk at one step of its pipeline.
 #[derive(Debug, Clone, Copy, Default)]
-struct Size {
+struct StepSize {
     data: usize,
     metadata: usize,
 }
 
 /// The limits of a chunk at all steps of its pipeline.
 #[derive(Debug)]
-pub(super) struct Bounds {
+pub(super) struct ChunkLimits {
     trusted_bytes: usize,
     /// The number of stages.
     stages: usize,
     /// What goes into each stage when it is written, and comes out of it when it is read.
-    before: [Size; STEPS],
+    before: [StepSize; STEPS],
 }
 
-impl Bounds {
+impl ChunkLimits {
     /// Bounds for a chunk whose unfiltered size is certain: its `bytes` are already allocated.
     pub(super) fn of_chunk(bytes: usize, stages: &[Stage]) -> Self {
-        Self::new(Size::of_data(bytes), trusted_beside(bytes), stages)
+        Self::new(StepSize::of_data(bytes), trusted_beside(bytes), stages)
     }
 
     /// Bounds for a chunk whose unfiltered size is only claimed.
     pub(super) fn of_unproven_chunk(bytes: usize, stages: &[Stage]) -> Self {
-        Self::new(Size::of_data(bytes), TRUSTED_BYTES, stages)
+        Self::new(StepSize::of_data(bytes), TRUSTED_BYTES, stages)
     }
 
     /// Bounds for a chunk of strings that are encoded together with their offsets, for which there is memory.
-    pub(super) fn of_strings(form: StringForm, strings: Amount, stages: &[Stage]) -> Self {
-        let Amount { cells, bytes } = strings;
+    pub(super) fn of_strings(form: StringForm, strings: StringChunkSize, stages: &[Stage]) -> Self {
+        let StringChunkSize { cells, bytes } = strings;
         let numbers = cells.saturating_mul(size_of::<u64>());
         let with_lengths = bytes.saturating_add(numbers);
         let size = match form {
             // Each run has its length, and its string with a length.
-            StringForm::Rle => Size::of_data(with_lengths.saturating_add(numbers)),
+            StringForm::Rle => StepSize::of_data(with_lengths.saturating_add(numbers)),
             // The metadata have each string once with its length, and a cell has an id.
-            StringForm::Dictionary => Size {
+            StringForm::Dictionary => StepSize {
                 metadata: with_lengths.saturating_add(OVERHEAD_BYTES),
-                ..Size::of_data(numbers)
+                ..StepSize::of_data(numbers)
             },
         };
         Self::new(size, trusted_beside(with_lengths), stages)
     }
 
-    fn new(mut size: Size, trusted_bytes: usize, stages: &[Stage]) -> Self {
-        let mut before = [Size::default(); STEPS];
+    fn new(mut size: StepSize, trusted_bytes: usize, stages: &[Stage]) -> Self {
+        let mut before = [StepSize::default(); STEPS];
         for (slot, stage) in before.iter_mut().zip(stages) {
             *slot = size;
             size = size.written(stage);
@@ -80,13 +80,13 @@ impl Bounds {
     }
 
     /// The limit of what comes out of the stage with this number when it is read.
-    pub(super) fn before(&self, stage: usize) -> Limits {
-        let Size { data, metadata } = self.before.get(stage).copied().unwrap_or_default();
-        let bound = |limit_bytes| Bound {
+    pub(super) fn before(&self, stage: usize) -> StepLimits {
+        let StepSize { data, metadata } = self.before.get(stage).copied().unwrap_or_default();
+        let bound = |limit_bytes| BufferLimit {
             trusted_bytes: self.trusted_bytes,
             limit_bytes,
         };
-        Limits {
+        StepLimits {
             data: bound(data),
             metadata: bound(metadata),
         }
@@ -96,7 +96,7 @@ impl Bounds {
     /// is there already, and so is the place for the data of `first` if they are read `in_place`.
     pub(super) fn working_bytes(&self, first: usize, in_place: bool) -> usize {
         let read = self.before.get(first..self.stages).unwrap_or_default();
-        let inputs = read.iter().skip(1).copied().chain([Size::default()]);
+        let inputs = read.iter().skip(1).copied().chain([StepSize::default()]);
         let taken = read
             .iter()
             .zip(inputs)
@@ -118,7 +118,7 @@ fn trusted_beside(bytes: usize) -> usize {
     bytes.saturating_mul(2).saturating_add(TRUSTED_BYTES)
 }
 
-impl Size {
+impl StepSize {
     /// Data that no filter has seen.
     fn of_data(bytes: usize) -> Self {
         Self {
@@ -141,7 +141,7 @@ impl Size {
             metadata: metadata.saturating_add(more).saturating_add(OVERHEAD_BYTES),
         };
         // At worst, each window has one value.
-        let windows = |width: Width, bytes: usize| {
+        let windows = |width: WordWidth, bytes: usize| {
             times(data, width.bytes().saturating_add(bytes), width.bytes())
         };
         match stage {
@@ -160,19 +160,21 @@ impl Size {
             Stage::Sorted(_)
             | Stage::Checked(_)
             | Stage::Transformed(
-                Transform::ByteShuffle(_) | Transform::BitShuffle(_) | Transform::Xor(_),
+                TransformStage::ByteShuffle(_)
+                | TransformStage::BitShuffle(_)
+                | TransformStage::Xor(_),
             ) => transformed(data, 0),
-            Stage::Transformed(Transform::PositiveDelta(width)) => {
+            Stage::Transformed(TransformStage::PositiveDelta(width)) => {
                 transformed(data, windows(*width, positive_delta::WINDOW_BYTES))
             }
-            Stage::Transformed(Transform::BitWidthReduction { width, .. }) => {
+            Stage::Transformed(TransformStage::BitWidthReduction { width, .. }) => {
                 transformed(data, windows(*width, bit_width_reduction::WINDOW_BYTES))
             }
-            Stage::Transformed(Transform::ScaleFloat(scale)) => {
+            Stage::Transformed(TransformStage::ScaleFloat(scale)) => {
                 transformed(times(data, scale.integer.bytes(), scale.float_bytes()), 0)
             }
             // A picture that does not compress is stored literally, with the lengths of its codes.
-            Stage::Transformed(Transform::WebP(_)) => transformed(times(data, 2, 1), 0),
+            Stage::Transformed(TransformStage::WebP(_)) => transformed(times(data, 2, 1), 0),
         }
     }
 }

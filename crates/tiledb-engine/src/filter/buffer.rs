@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The limit of a buffer between two filters.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bound {
+pub(super) struct BufferLimit {
     /// Memory up to this size is allocated on a claim.
     pub(super) trusted_bytes: usize,
     /// The largest size.
@@ -18,19 +18,19 @@ pub(super) struct Bound {
 
 /// The limits of a chunk at one step of its pipeline.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    pub(super) data: Bound,
-    pub(super) metadata: Bound,
+pub(super) struct StepLimits {
+    pub(super) data: BufferLimit,
+    pub(super) metadata: BufferLimit,
 }
 
 /// The output of one filter and the input of the next.
 #[derive(Debug, Default)]
-pub(super) struct Buffer {
+pub(super) struct FilterBuffer {
     memory: Vec<u8>,
     len: usize,
 }
 
-impl Buffer {
+impl FilterBuffer {
     /// Sets the length to zero and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.len = 0;
@@ -76,14 +76,14 @@ impl Buffer {
 
 /// A chunk behind some of the filters.
 #[derive(Debug)]
-pub(super) struct Filtered<'a> {
+pub(super) struct FilteredChunk<'a> {
     /// The metadata, those of the latest filter first.
     pub(super) metadata: Vec<Vec<u8>>,
     /// The data; they are borrowed until a filter changes them.
     pub(super) data: Cow<'a, [u8]>,
 }
 
-impl Filtered<'_> {
+impl FilteredChunk<'_> {
     /// The metadata, and then the data.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let data = std::iter::once(self.data.as_ref());
@@ -93,7 +93,7 @@ impl Filtered<'_> {
 
 /// What decoding takes besides moving bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct DecodeWork {
     /// Bytes that an entropy coder has coded.
     pub literals: u64,
     /// Parts that are copied from what is there, with the bytes before them.

@@ -6,7 +6,7 @@
 
 use super::parts::{for_each_part, take_front};
 use super::planes::{interleave, split, weave_2, weave_4, weave_8};
-use super::word::Width;
+use super::word::WordWidth;
 use crate::error::Result;
 use crate::format::cursor::Cursor;
 
@@ -14,7 +14,7 @@ const FILTER: &str = "byteshuffle";
 
 /// Decodes into `out`, which is as long as `input`.
 pub(super) fn decode_into(
-    width: Width,
+    width: WordWidth,
     metadata: &mut Cursor<'_>,
     input: &[u8],
     out: &mut [u8],
@@ -32,28 +32,28 @@ pub(super) fn check(metadata: &mut Cursor<'_>, input: &[u8]) -> Result<()> {
 }
 
 /// Interleaves the planes of one part; `out` is as long as `part`.
-pub(super) fn unshuffle(width: Width, part: &[u8], out: &mut [u8]) {
+pub(super) fn unshuffle(width: WordWidth, part: &[u8], out: &mut [u8]) {
     match width {
-        Width::One => out.copy_from_slice(part),
-        Width::Two => interleave(part, out, weave_2),
-        Width::Four => interleave(part, out, weave_4),
-        Width::Eight => interleave(part, out, weave_8),
+        WordWidth::One => out.copy_from_slice(part),
+        WordWidth::Two => interleave(part, out, weave_2),
+        WordWidth::Four => interleave(part, out, weave_4),
+        WordWidth::Eight => interleave(part, out, weave_8),
     }
 }
 
 /// Encodes one part, in the place of what `out` holds.
-pub(super) fn encode(width: Width, part: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode(width: WordWidth, part: &[u8], out: &mut Vec<u8>) {
     // What is there already need not be zeroed.
     out.resize(part.len(), 0);
     shuffle(width, part, out);
 }
 
 /// Splits one part into planes; `out` is as long as `part`.
-pub(super) fn shuffle(width: Width, part: &[u8], out: &mut [u8]) {
+pub(super) fn shuffle(width: WordWidth, part: &[u8], out: &mut [u8]) {
     match width {
-        Width::One => out.copy_from_slice(part),
-        Width::Two => split::<2>(part, out, |planes| planes),
-        Width::Four => split::<4>(part, out, |planes| planes),
-        Width::Eight => split::<8>(part, out, |planes| planes),
+        WordWidth::One => out.copy_from_slice(part),
+        WordWidth::Two => split::<2>(part, out, |planes| planes),
+        WordWidth::Four => split::<4>(part, out, |planes| planes),
+        WordWidth::Eight => split::<8>(part, out, |planes| planes),
     }
 }

@@ -9,7 +9,7 @@ use bzip2::write::BzEncoder;
 use bzip2::{Compression, Decompress, Status};
 
 use crate::error::{Error, Result};
-use crate::filter::streaming::{Step, Streaming, stream_into};
+use crate::filter::streaming::{StreamingDecompressor, StreamingStep, stream_into};
 
 /// The level for which the filter's options say: the compressor's own.
 const OWN_LEVEL: u32 = 1;
@@ -18,26 +18,26 @@ const LARGEST_LEVEL: u32 = 9;
 
 /// The decoder of one stream.
 #[derive(Default)]
-pub(super) struct Decompressor(Option<Decompress>);
+pub(super) struct BzipStream(Option<Decompress>);
 
 /// Decompresses into exactly `out`.
 pub(super) fn decode_into(input: &[u8], out: &mut [u8]) -> Result<()> {
-    stream_into(&mut Decompressor::default(), input, out, "bzip2")
+    stream_into(&mut BzipStream::default(), input, out, "bzip2")
 }
 
-impl Streaming for Decompressor {
+impl StreamingDecompressor for BzipStream {
     fn begin(&mut self) -> Result<()> {
         self.0 = Some(Decompress::new(false));
         Ok(())
     }
 
-    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step> {
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<StreamingStep> {
         let context = self.0.get_or_insert_with(|| Decompress::new(false));
         let (before_in, before_out) = (context.total_in(), context.total_out());
         let status = context
             .decompress(input, out)
             .map_err(|e| Error::corrupt("bzip2: the stream is damaged").with_source(e))?;
-        Ok(Step {
+        Ok(StreamingStep {
             consumed: usize::try_from(context.total_in().saturating_sub(before_in))?,
             produced: usize::try_from(context.total_out().saturating_sub(before_out))?,
             finished: status == Status::StreamEnd,

@@ -14,7 +14,7 @@ const CHUNK_HEADER_BYTES: usize = 12;
 
 /// A chunk as stored.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Chunk<'a> {
+pub(super) struct StoredChunk<'a> {
     /// The claimed size of the unfiltered chunk.
     pub(super) original_bytes: usize,
     pub(super) metadata: &'a [u8],
@@ -33,7 +33,7 @@ pub trait ChunkChoice {
     fn decoded(&mut self, chunk: usize, bytes: &[u8]);
 }
 
-impl Chunk<'_> {
+impl StoredChunk<'_> {
     /// Whether it is empty: no filter has run on it.
     pub(super) fn is_empty(&self) -> bool {
         self.original_bytes == 0 && self.metadata.is_empty() && self.data.is_empty()
@@ -42,12 +42,12 @@ impl Chunk<'_> {
 
 /// The chunks of a filtered tile, first to last.
 #[derive(Debug)]
-pub(super) struct Chunks<'a> {
+pub(super) struct TileChunks<'a> {
     cursor: Cursor<'a>,
     left: usize,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> TileChunks<'a> {
     pub(super) fn new(filtered: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(filtered, "tile");
         let left = cursor.count_u64(CHUNK_HEADER_BYTES, "number of chunks")?;
@@ -59,7 +59,7 @@ impl<'a> Chunks<'a> {
         self.left
     }
 
-    fn read(&mut self) -> Result<Chunk<'a>> {
+    fn read(&mut self) -> Result<StoredChunk<'a>> {
         let original_bytes = usize::try_from(self.cursor.u32("original size of a chunk")?)?;
         let data_bytes = self.cursor.u32("filtered size of a chunk")?;
         let metadata_bytes = self.cursor.u32("metadata size of a chunk")?;
@@ -67,7 +67,7 @@ impl<'a> Chunks<'a> {
             .cursor
             .bytes_u64(u64::from(metadata_bytes), "chunk metadata")?;
         let data = self.cursor.bytes_u64(u64::from(data_bytes), "chunk data")?;
-        Ok(Chunk {
+        Ok(StoredChunk {
             original_bytes,
             metadata,
             data,
@@ -75,8 +75,8 @@ impl<'a> Chunks<'a> {
     }
 }
 
-impl<'a> Iterator for Chunks<'a> {
-    type Item = Result<Chunk<'a>>;
+impl<'a> Iterator for TileChunks<'a> {
+    type Item = Result<StoredChunk<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -88,7 +88,7 @@ impl<'a> Iterator for Chunks<'a> {
 /// allocated, because the expected size may be wrong.
 pub fn expect_unfiltered_bytes(filtered: &[u8], expected: usize) -> Result<()> {
     let mut found = 0_usize;
-    for chunk in Chunks::new(filtered)? {
+    for chunk in TileChunks::new(filtered)? {
         found = found.saturating_add(chunk?.original_bytes);
     }
     if found == expected {

@@ -7,10 +7,10 @@
 //! An original size is a claim. If the caller has already allocated the output, the claim must match its size;
 //! otherwise the output grows in steps as bytes are decompressed.
 
-use super::buffer::{Bound, Buffer, Filtered, Limits, Work};
-use super::scratch::{Contexts, Workspace};
+use super::buffer::{BufferLimit, DecodeWork, FilterBuffer, FilteredChunk, StepLimits};
+use super::scratch::{DecompressionContexts, EncodeWorkspace};
 use super::streaming::grow;
-use super::word::{Width, with_number, with_word};
+use super::word::{WordWidth, with_number, with_word};
 use super::{bzip2, delta, double_delta, gzip, lz4, parts, rle, zstd};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
@@ -24,14 +24,14 @@ pub(super) enum Codec {
     Lz4,
     Bzip2,
     Rle { cell_bytes: usize },
-    Delta(Width),
-    DoubleDelta(Width),
+    Delta(WordWidth),
+    DoubleDelta(WordWidth),
 }
 
 /// The destination of the decompressed data.
-pub(super) enum Target<'a> {
+pub(super) enum DecompressTarget<'a> {
     Exact(&'a mut [u8]),
-    Growing(&'a mut Buffer),
+    Growing(&'a mut FilterBuffer),
 }
 
 /// Reverses a compressor: data go to `target`, restored metadata to `restored`.
@@ -39,10 +39,10 @@ pub(super) fn decode(
     codec: Codec,
     metadata: &mut Cursor<'_>,
     input: &[u8],
-    target: Target<'_>,
-    restored: &mut Buffer,
-    limits: Limits,
-    contexts: &mut Contexts,
+    target: DecompressTarget<'_>,
+    restored: &mut FilterBuffer,
+    limits: StepLimits,
+    contexts: &mut DecompressionContexts,
 ) -> Result<()> {
     let metadata_parts = metadata.count_u32(8, "number of metadata parts")?;
     let data_parts = metadata.count_u32(8, "number of data parts")?;
@@ -52,14 +52,14 @@ pub(super) fn decode(
         codec.append(part, original, restored, limits.metadata, contexts)?;
     }
     match target {
-        Target::Growing(buffer) => {
+        DecompressTarget::Growing(buffer) => {
             for _ in 0..data_parts {
                 let (part, original) = parts.next()?;
                 codec.append(part, original, buffer, limits.data, contexts)?;
             }
             Ok(())
         }
-        Target::Exact(mut out) => {
+        DecompressTarget::Exact(mut out) => {
             for _ in 0..data_parts {
                 let (part, original) = parts.next()?;
                 let out = parts::take_front(&mut out, original, codec.name())?;
@@ -105,7 +105,12 @@ impl Codec {
     }
 
     /// Decodes one part into exactly `out`.
-    fn decode_into(self, input: &[u8], out: &mut [u8], contexts: &mut Contexts) -> Result<()> {
+    fn decode_into(
+        self,
+        input: &[u8],
+        out: &mut [u8],
+        contexts: &mut DecompressionContexts,
+    ) -> Result<()> {
         // Some writers store a header without values for an empty part: there is nothing to decode.
         if out.is_empty() {
             return Ok(());
@@ -126,9 +131,9 @@ impl Codec {
         self,
         input: &[u8],
         original: usize,
-        buffer: &mut Buffer,
-        bound: Bound,
-        contexts: &mut Contexts,
+        buffer: &mut FilterBuffer,
+        bound: BufferLimit,
+        contexts: &mut DecompressionContexts,
     ) -> Result<()> {
         let total = buffer.len().saturating_add(original);
         if total > bound.limit_bytes {
@@ -145,7 +150,7 @@ impl Codec {
             Self::Gzip => return grow(&mut contexts.gzip, input, original, buffer, name),
             Self::Zstd => return grow(&mut contexts.zstd, input, original, buffer, name),
             Self::Bzip2 => {
-                let mut context = bzip2::Decompressor::default();
+                let mut context = bzip2::BzipStream::default();
                 return grow(&mut context, input, original, buffer, name);
             }
             Self::Lz4 => lz4::largest_output(input),
@@ -170,10 +175,10 @@ use double_delta::decode_into as decode_double_delta;
 pub(super) fn encode(
     codec: Codec,
     level: i32,
-    chunk: &Filtered<'_>,
+    chunk: &FilteredChunk<'_>,
     signed: bool,
-    workspace: &mut Workspace,
-) -> Result<Filtered<'static>> {
+    workspace: &mut EncodeWorkspace,
+) -> Result<FilteredChunk<'static>> {
     let mut data = workspace.take();
     data.clear();
     let mut own = Encoder::new();
@@ -197,7 +202,7 @@ pub(super) fn encode(
             let more = match codec {
                 Codec::Zstd => zstd::work(encoded),
                 Codec::Lz4 => lz4::work(encoded),
-                _ => Work::default(),
+                _ => DecodeWork::default(),
             };
             work.literals += more.literals;
             work.sequences += more.sequences;
@@ -205,7 +210,7 @@ pub(super) fn encode(
         own.count_u32(part.len(), "original part size")?;
         own.count_u32(data.len() - start, "compressed part size")?;
     }
-    Ok(Filtered {
+    Ok(FilteredChunk {
         metadata: vec![own.finish()],
         data: data.into(),
     })

@@ -4,12 +4,12 @@
 //! Differences wrap around, so signed and unsigned types are decoded alike. Strings of any character width are read
 //! byte by byte.
 
-use super::word::Word;
+use super::word::FilterWord;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
 /// Decodes into exactly `out`.
-pub(super) fn decode_into<W: Word>(input: &[u8], out: &mut [u8]) -> Result<()> {
+pub(super) fn decode_into<W: FilterWord>(input: &[u8], out: &mut [u8]) -> Result<()> {
     let mut cursor = Cursor::new(input, "delta");
     let count = cursor.u64("number of values")?;
     check_count::<W>(count, out.len(), "delta")?;
@@ -27,7 +27,7 @@ pub(super) fn decode_into<W: Word>(input: &[u8], out: &mut [u8]) -> Result<()> {
 ///
 /// libtiledb counts whole words only: after a filter whose output is not a whole number of words, delta lost the last
 /// bytes.
-pub(super) fn check_count<W: Word>(count: u64, out_bytes: usize, filter: &str) -> Result<()> {
+pub(super) fn check_count<W: FilterWord>(count: u64, out_bytes: usize, filter: &str) -> Result<()> {
     let bytes = usize::try_from(count)
         .ok()
         .and_then(|n| n.checked_mul(W::BYTES));
@@ -50,7 +50,7 @@ pub(super) fn check_count<W: Word>(count: u64, out_bytes: usize, filter: &str) -
 }
 
 /// Encodes one part of whole words; the bytes of an incomplete one would be lost.
-pub(super) fn encode<W: Word>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn encode<W: FilterWord>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let values = whole_words::<W>(part, "delta")?;
     out.extend_from_slice(&(values.len() as u64).to_le_bytes());
     let mut before = W::default();
@@ -63,7 +63,10 @@ pub(super) fn encode<W: Word>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
 }
 
 /// The words of a part, which must hold nothing else.
-pub(super) fn whole_words<'a, W: Word>(part: &'a [u8], filter: &str) -> Result<&'a [W::Bytes]> {
+pub(super) fn whole_words<'a, W: FilterWord>(
+    part: &'a [u8],
+    filter: &str,
+) -> Result<&'a [W::Bytes]> {
     match W::split(part) {
         (words, []) => Ok(words),
         _ => Err(Error::unsupported(format!(

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
 use crate::filter::encoded_strings::{
-    Amount, EncodedStrings, big_endian, integer_width, put_big_endian, width_of,
+    EncodedStrings, StringChunkSize, big_endian, integer_width, put_big_endian, width_of,
 };
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
@@ -18,7 +18,7 @@ use crate::format::encoder::Encoder;
 pub(super) fn decode(
     metadata: &mut Cursor<'_>,
     ids: &[u8],
-    claimed: Amount,
+    claimed: StringChunkSize,
     strings: &mut EncodedStrings,
 ) -> Result<()> {
     let id_width = integer_width(metadata, "id width")?;

@@ -6,20 +6,20 @@
 //! **little-endian u64** words; the last word is padded. Everything wraps around at the type's width.
 
 use super::delta::{check_count, whole_words};
-use super::word::{Width, Word};
+use super::word::{FilterWord, WordWidth};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
 const FILTER: &str = "double_delta";
 
 /// The largest size that `input` can decode to: two values, then at least one bit each.
-pub(super) fn largest_output(input: &[u8], width: Width) -> usize {
+pub(super) fn largest_output(input: &[u8], width: WordWidth) -> usize {
     let values = input.len().saturating_mul(8).saturating_add(2);
     values.saturating_mul(width.bytes())
 }
 
 /// Decodes into exactly `out`.
-pub(super) fn decode_into<W: Word>(input: &[u8], out: &mut [u8]) -> Result<()> {
+pub(super) fn decode_into<W: FilterWord>(input: &[u8], out: &mut [u8]) -> Result<()> {
     let mut cursor = Cursor::new(input, FILTER);
     let bits = u32::from(cursor.u8("bits")?);
     let count = cursor.u64("number of values")?;
@@ -50,11 +50,11 @@ pub(super) fn decode_into<W: Word>(input: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-trait Negated {
+trait NegatedDelta {
     fn negated(self) -> Self;
 }
 
-impl<W: Word> Negated for W {
+impl<W: FilterWord> NegatedDelta for W {
     fn negated(self) -> Self {
         W::default().minus(self)
     }
@@ -103,7 +103,10 @@ impl<'a> BitReader<'a> {
 ///
 /// # Errors
 /// A difference of differences does not fit 64 bits.
-pub(super) fn encode<W: Word, const SIGNED: bool>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn encode<W: FilterWord, const SIGNED: bool>(
+    part: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let words = whole_words::<W>(part, FILTER)?;
     let values = || {
         words
@@ -130,11 +133,11 @@ pub(super) fn encode<W: Word, const SIGNED: bool>(part: &[u8], out: &mut Vec<u8>
 }
 
 trait FromWord {
-    fn from_word<W: Word, const SIGNED: bool>(bytes: &W::Bytes) -> Self;
+    fn from_word<W: FilterWord, const SIGNED: bool>(bytes: &W::Bytes) -> Self;
 }
 
 impl FromWord for i128 {
-    fn from_word<W: Word, const SIGNED: bool>(bytes: &W::Bytes) -> Self {
+    fn from_word<W: FilterWord, const SIGNED: bool>(bytes: &W::Bytes) -> Self {
         let value = W::load(bytes).extend::<SIGNED>();
         if SIGNED {
             value.cast_signed().into()

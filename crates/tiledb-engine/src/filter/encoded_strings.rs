@@ -10,7 +10,7 @@
 use std::collections::TryReserveError;
 
 use crate::error::{Error, Result};
-use crate::filter::word::Width;
+use crate::filter::word::WordWidth;
 use crate::format::cursor::Cursor;
 
 /// The strings of a tile as encoded: each once per run or chunk, and the index of the string in every cell.
@@ -135,12 +135,12 @@ fn refused(bytes: usize, error: TryReserveError) -> Error {
 
 /// The number of cells and bytes in a chunk of strings, as claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Amount {
+pub(super) struct StringChunkSize {
     pub(super) cells: usize,
     pub(super) bytes: usize,
 }
 
-impl Amount {
+impl StringChunkSize {
     /// The difference; `None` if `other` is larger.
     pub(super) fn less(self, other: Self) -> Option<Self> {
         Some(Self {
@@ -170,17 +170,17 @@ pub(super) fn integer_width(metadata: &mut Cursor<'_>, field: &'static str) -> R
 }
 
 /// The smallest width of integers up to `largest`.
-pub(super) fn width_of(largest: usize) -> Width {
+pub(super) fn width_of(largest: usize) -> WordWidth {
     match largest {
-        0..=0xFF => Width::One,
-        0x100..=0xFFFF => Width::Two,
-        0x1_0000..=0xFFFF_FFFF => Width::Four,
-        _ => Width::Eight,
+        0..=0xFF => WordWidth::One,
+        0x100..=0xFFFF => WordWidth::Two,
+        0x1_0000..=0xFFFF_FFFF => WordWidth::Four,
+        _ => WordWidth::Eight,
     }
 }
 
 /// Appends a big-endian integer of a width that holds it.
-pub(super) fn put_big_endian(value: usize, width: Width, out: &mut Vec<u8>) {
+pub(super) fn put_big_endian(value: usize, width: WordWidth, out: &mut Vec<u8>) {
     let bytes = (value as u64).to_be_bytes();
     out.extend_from_slice(bytes.get(8 - width.bytes()..).unwrap_or_default());
 }

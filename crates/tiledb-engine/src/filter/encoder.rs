@@ -8,11 +8,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffer::{Filtered, Work};
+use super::buffer::{DecodeWork, FilteredChunk};
 use super::encryption_key::EncryptionKey;
 use super::pipeline::string_form;
-use super::scratch::Workspace;
-use super::stage::{Check, IMAGES_FIRST, Stage, TileContext, Transform};
+use super::scratch::EncodeWorkspace;
+use super::stage::{ChecksumStage, IMAGES_FIRST, Stage, TileContext, TransformStage};
 use super::strings::{self, StringForm};
 use super::word::{with_number, with_word};
 use super::{
@@ -22,7 +22,7 @@ use super::{
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::encoder::Encoder;
-use crate::format::filter_list::{Filter, FilterList, Setting};
+use crate::format::filter_list::{Filter, FilterList, FilterSetting};
 
 /// Chunks have about this size, whatever limit a pipeline states.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -36,7 +36,7 @@ pub struct TileEncoder {
     /// The filter before all stages, if it encodes strings and offsets together.
     strings: Option<StringForm>,
     cell_bytes: usize,
-    work: Workspace,
+    work: EncodeWorkspace,
 }
 
 /// A filter to apply.
@@ -44,7 +44,7 @@ pub struct TileEncoder {
 struct EncodedStage {
     stage: Stage,
     /// The level of a compressor, or the bytes of a window.
-    setting: Setting,
+    setting: FilterSetting,
     /// Whether the numbers it sees are signed.
     signed: bool,
 }
@@ -80,7 +80,7 @@ impl TileEncoder {
         if let Some(key) = key {
             stages.push(EncodedStage {
                 stage: Stage::Encrypted(Arc::clone(key)),
-                setting: Setting::None,
+                setting: FilterSetting::None,
                 signed: false,
             });
         }
@@ -88,24 +88,24 @@ impl TileEncoder {
             stages,
             strings,
             cell_bytes: context.cell_bytes,
-            work: Workspace::default(),
+            work: EncodeWorkspace::default(),
         })
     }
 
     /// Measures from now on what decoding will take.
     #[must_use]
     pub fn measuring(mut self) -> Self {
-        self.work.work = Some(Work::default());
+        self.work.work = Some(DecodeWork::default());
         self
     }
 
     /// What decoding will take of what was encoded, if that is measured.
-    pub fn work(&self) -> Work {
+    pub fn work(&self) -> DecodeWork {
         self.work.work.unwrap_or_default()
     }
 
     /// Swaps the memory it works with for that of another. What it has learnt of its tiles stays.
-    pub fn swap_workspace(&mut self, other: &mut Workspace) {
+    pub fn swap_workspace(&mut self, other: &mut EncodeWorkspace) {
         self.work.swap(other);
     }
 
@@ -151,7 +151,7 @@ impl TileEncoder {
         let (data, metadata) = strings::encode(form, strings, tile.len())?;
         let mut out = Encoder::new();
         out.u64(1);
-        let chunk = Filtered {
+        let chunk = FilteredChunk {
             metadata: vec![metadata],
             data: data.into(),
         };
@@ -178,7 +178,7 @@ impl TileEncoder {
         out.count_u64(chunks.len());
         let begun = out.size();
         for (i, chunk) in chunks.iter().enumerate() {
-            let filtered = Filtered {
+            let filtered = FilteredChunk {
                 metadata: Vec::new(),
                 data: Cow::Borrowed(chunk),
             };
@@ -195,7 +195,7 @@ impl TileEncoder {
     fn encode_chunk(
         &mut self,
         original_bytes: usize,
-        mut chunk: Filtered<'_>,
+        mut chunk: FilteredChunk<'_>,
         out: &mut Encoder,
     ) -> Result<()> {
         for stage in &self.stages {
@@ -220,12 +220,14 @@ pub fn without_chunks() -> Vec<u8> {
 impl EncodedStage {
     fn compile(
         filter: &Filter,
-        setting: &Setting,
+        setting: &FilterSetting,
         datatype: &mut Datatype,
         context: &TileContext,
     ) -> Result<Option<Self>> {
         let is_written = match (filter, setting) {
-            (Filter::WebP(format), Setting::Image(image)) => format.is_some() && image.lossless,
+            (Filter::WebP(format), FilterSetting::Image(image)) => {
+                format.is_some() && image.lossless
+            }
             (Filter::Bitsort | Filter::WebP(_) | Filter::Aes256Gcm, _) => false,
             _ => true,
         };
@@ -251,11 +253,15 @@ impl EncodedStage {
         }))
     }
 
-    fn apply<'a>(&self, mut chunk: Filtered<'a>, work: &mut Workspace) -> Result<Filtered<'a>> {
+    fn apply<'a>(
+        &self,
+        mut chunk: FilteredChunk<'a>,
+        work: &mut EncodeWorkspace,
+    ) -> Result<FilteredChunk<'a>> {
         let own = match &self.stage {
             Stage::Compressed(codec) => {
                 let level = match self.setting {
-                    Setting::Level(level) => level,
+                    FilterSetting::Level(level) => level,
                     _ => OWN_LEVEL,
                 };
                 let done = compression::encode(*codec, level, &chunk, self.signed, work);
@@ -268,8 +274,8 @@ impl EncodedStage {
                 work.give(std::mem::replace(&mut chunk.data, data.into()));
                 own
             }
-            Stage::Checked(Check::Parts) => part_list(&[chunk.data.len()])?,
-            Stage::Checked(Check::Checksum(digest)) => {
+            Stage::Checked(ChecksumStage::Parts) => part_list(&[chunk.data.len()])?,
+            Stage::Checked(ChecksumStage::Checksum(digest)) => {
                 let own = digest.encode(&chunk.metadata, &chunk.data)?;
                 chunk.metadata.clear();
                 own
@@ -284,23 +290,30 @@ impl EncodedStage {
     }
 
     /// Applies a filter that rearranges the data, puts its output in the place of what `out` holds, and returns its metadata.
-    fn transform(&self, transform: Transform, part: &[u8], out: &mut Vec<u8>) -> Result<Vec<u8>> {
+    fn transform(
+        &self,
+        transform: TransformStage,
+        part: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Vec<u8>> {
         if !matches!(
             transform,
-            Transform::ByteShuffle(_) | Transform::BitShuffle(_)
+            TransformStage::ByteShuffle(_) | TransformStage::BitShuffle(_)
         ) {
             out.clear();
             out.reserve(part.len());
         }
         match transform {
-            Transform::ByteShuffle(width) => byteshuffle::encode(width, part, out),
-            Transform::BitShuffle(width) => {
+            TransformStage::ByteShuffle(width) => byteshuffle::encode(width, part, out),
+            TransformStage::BitShuffle(width) => {
                 return part_list(&bitshuffle::encode(width, part, out));
             }
-            Transform::Xor(width) => with_word!(width, encode_xor(part, out)),
-            Transform::ScaleFloat(scale) => scale.encode(part, out)?,
-            Transform::PositiveDelta(width) => {
-                let window = self.setting.window_bytes(Setting::POSITIVE_DELTA_WINDOW);
+            TransformStage::Xor(width) => with_word!(width, encode_xor(part, out)),
+            TransformStage::ScaleFloat(scale) => scale.encode(part, out)?,
+            TransformStage::PositiveDelta(width) => {
+                let window = self
+                    .setting
+                    .window_bytes(FilterSetting::POSITIVE_DELTA_WINDOW);
                 let mut own = Encoder::new();
                 let signed = self.signed;
                 with_number!(
@@ -310,8 +323,8 @@ impl EncodedStage {
                 )?;
                 return Ok(own.finish());
             }
-            Transform::BitWidthReduction { width, signed } => {
-                let window = self.setting.window_bytes(Setting::BIT_WIDTH_WINDOW);
+            TransformStage::BitWidthReduction { width, signed } => {
+                let window = self.setting.window_bytes(FilterSetting::BIT_WIDTH_WINDOW);
                 let mut own = Encoder::new();
                 with_number!(
                     width,
@@ -320,8 +333,8 @@ impl EncodedStage {
                 )?;
                 return Ok(own.finish());
             }
-            Transform::WebP(format) => match self.setting {
-                Setting::Image(image) => webp::encode(format, image, part, out)?,
+            TransformStage::WebP(format) => match self.setting {
+                FilterSetting::Image(image) => webp::encode(format, image, part, out)?,
                 _ => return Err(Error::internal("this filter was refused before")),
             },
         }

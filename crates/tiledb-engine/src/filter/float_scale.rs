@@ -6,7 +6,7 @@
 //! width of the filter's input type.
 
 use super::parts::{for_each_part, take_front};
-use super::word::{Width, Word};
+use super::word::{FilterWord, WordWidth};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
@@ -16,15 +16,15 @@ const FILTER: &str = "float_scale";
 
 /// The parameters of the filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Scale {
+pub(super) struct ScaleParameters {
     pub(super) scale: f64,
     pub(super) offset: f64,
     /// The width of the stored integers.
-    pub(super) integer: Width,
+    pub(super) integer: WordWidth,
     pub(super) double: bool,
 }
 
-impl Scale {
+impl ScaleParameters {
     /// The width of the floats.
     pub(super) fn float_bytes(&self) -> usize {
         if self.double { 8 } else { 4 }
@@ -55,10 +55,10 @@ impl Scale {
             }
             let out = take_front(&mut rest, self.output_bytes(part.len())?, FILTER)?;
             match self.integer {
-                Width::One => self.part::<u8>(part, out),
-                Width::Two => self.part::<u16>(part, out),
-                Width::Four => self.part::<u32>(part, out),
-                Width::Eight => self.part::<u64>(part, out),
+                WordWidth::One => self.part::<u8>(part, out),
+                WordWidth::Two => self.part::<u16>(part, out),
+                WordWidth::Four => self.part::<u32>(part, out),
+                WordWidth::Eight => self.part::<u64>(part, out),
             }
             Ok(())
         })?;
@@ -128,7 +128,7 @@ impl Scale {
         }
     }
 
-    fn part<N: Word>(&self, part: &[u8], out: &mut [u8]) {
+    fn part<N: FilterWord>(&self, part: &[u8], out: &mut [u8]) {
         let integers = N::split(part)
             .0
             .iter()
@@ -161,7 +161,7 @@ impl Scale {
 
 /// The float scaling of a field, used to convert bounds of written values to bounds of values read back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FloatScale(Scale);
+pub struct FloatScale(ScaleParameters);
 
 impl FloatScale {
     /// The float scaling of a field if no other filter changes values, and none before it changes their bytes.
@@ -176,9 +176,9 @@ impl FloatScale {
             return None;
         };
         let lossy = |f: &Filter| matches!(f, Filter::ScaleFloat { .. } | Filter::WebP(_));
-        let integer = Width::from_bytes(usize::try_from(*byte_width).ok()?).ok()?;
+        let integer = WordWidth::from_bytes(usize::try_from(*byte_width).ok()?).ok()?;
         let alone = datatype.is_float() && !stages.any(lossy);
-        alone.then_some(Self(Scale {
+        alone.then_some(Self(ScaleParameters {
             scale: *scale,
             offset: *offset,
             integer,

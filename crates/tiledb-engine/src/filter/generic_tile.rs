@@ -11,12 +11,12 @@ use std::sync::Arc;
 use super::encoder::TileEncoder;
 use super::encryption_key::EncryptionKey;
 use super::pipeline::Pipeline;
-use super::scratch::Scratch;
+use super::scratch::FilterScratch;
 use super::stage::NO_KEY;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::filter::stage::TileContext;
 use crate::format::datatype::Datatype;
-use crate::format::filter_list::{Filter, FilterList, Setting};
+use crate::format::filter_list::{Filter, FilterList, FilterSetting};
 use crate::format::generic_tile::GenericTileHeader;
 use crate::format::version::FormatVersion;
 use crate::memory::budget::{Grant, MemoryBudget};
@@ -47,7 +47,7 @@ pub struct GenericTile {
 
 /// With what generic tiles are decoded.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Means<'a> {
+pub struct GenericTileContext<'a> {
     /// The key of an encrypted array.
     pub key: Option<&'a Arc<EncryptionKey>>,
     /// Grants the memory of large tiles; without it, they take what they need.
@@ -65,14 +65,18 @@ pub fn decode(
     what: &'static str,
     key: Option<&Arc<EncryptionKey>>,
 ) -> Result<GenericTile> {
-    decode_by(bytes, what, Means { key, budget: None })
+    decode_by(bytes, what, GenericTileContext { key, budget: None })
 }
 
 /// As [`decode`], within a memory limit.
 ///
 /// # Errors
 /// As for [`decode`], or the limit does not leave what the tile takes.
-pub fn decode_by(bytes: &[u8], what: &'static str, means: Means<'_>) -> Result<GenericTile> {
+pub fn decode_by(
+    bytes: &[u8],
+    what: &'static str,
+    means: GenericTileContext<'_>,
+) -> Result<GenericTile> {
     let tile = decode_or_plain_by(bytes, what, means)?;
     match means.key {
         Some(_) if !tile.encrypted => Err(is_plain(what)),
@@ -91,7 +95,7 @@ pub fn decode_or_plain(
     what: &'static str,
     key: Option<&Arc<EncryptionKey>>,
 ) -> Result<GenericTile> {
-    decode_or_plain_by(bytes, what, Means { key, budget: None })
+    decode_or_plain_by(bytes, what, GenericTileContext { key, budget: None })
 }
 
 /// As [`decode_or_plain`], within a memory limit.
@@ -101,7 +105,7 @@ pub fn decode_or_plain(
 pub fn decode_or_plain_by(
     bytes: &[u8],
     what: &'static str,
-    means: Means<'_>,
+    means: GenericTileContext<'_>,
 ) -> Result<GenericTile> {
     decode_tile(bytes, what, means).context("generic tile", || what)
 }
@@ -134,7 +138,7 @@ pub fn encode_with(data: &[u8], key: Option<&Arc<EncryptionKey>>) -> Result<Vec<
     let mut filters = FilterList {
         max_chunk_bytes: CHUNK_BYTES,
         filters: vec![Filter::Gzip],
-        settings: vec![Setting::Level(1)],
+        settings: vec![FilterSetting::Level(1)],
     };
     let context = TileContext {
         datatype: Datatype::Char,
@@ -146,7 +150,7 @@ pub fn encode_with(data: &[u8], key: Option<&Arc<EncryptionKey>>) -> Result<Vec<
     let tile = TileEncoder::with_key(&filters, &context, key)?.encode(data)?;
     if key.is_some() {
         filters.filters.push(Filter::Aes256Gcm);
-        filters.settings.push(Setting::None);
+        filters.settings.push(FilterSetting::None);
     }
     let header = GenericTileHeader {
         version: FormatVersion::WRITTEN,
@@ -168,8 +172,12 @@ pub fn encoded_len(bytes: &[u8]) -> Result<u64> {
     GenericTileHeader::decode(bytes, "generic tile")?.encoded_bytes()
 }
 
-fn decode_tile(bytes: &[u8], what: &'static str, means: Means<'_>) -> Result<GenericTile> {
-    let Means { key, budget } = means;
+fn decode_tile(
+    bytes: &[u8],
+    what: &'static str,
+    means: GenericTileContext<'_>,
+) -> Result<GenericTile> {
+    let GenericTileContext { key, budget } = means;
     let header = GenericTileHeader::decode(bytes, what)?;
     if header.encrypted && key.is_none() {
         return Err(Error::encryption(NO_KEY));
@@ -204,7 +212,7 @@ fn decode_tile(bytes: &[u8], what: &'static str, means: Means<'_>) -> Result<Gen
             filtered.len()
         )));
     }
-    let mut scratch = Scratch::default();
+    let mut scratch = FilterScratch::default();
     let mut memory = Grant::default();
     if let Some(budget) = budget {
         scratch.account_in(Arc::clone(budget));

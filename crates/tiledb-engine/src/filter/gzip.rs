@@ -9,7 +9,7 @@ use flate2::write::ZlibEncoder;
 use flate2::{Compression, Decompress, FlushDecompress, Status};
 
 use crate::error::{Error, Result};
-use crate::filter::streaming::{Step, Streaming, stream_into};
+use crate::filter::streaming::{StreamingDecompressor, StreamingStep, stream_into};
 
 /// No level is above this one.
 const LARGEST_LEVEL: u32 = 9;
@@ -29,19 +29,19 @@ impl Inflater {
     }
 }
 
-impl Streaming for Inflater {
+impl StreamingDecompressor for Inflater {
     fn begin(&mut self) -> Result<()> {
         self.context().reset(true);
         Ok(())
     }
 
-    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step> {
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<StreamingStep> {
         let context = self.context();
         let (before_in, before_out) = (context.total_in(), context.total_out());
         let status = context
             .decompress(input, out, FlushDecompress::None)
             .map_err(|e| Error::corrupt("gzip: the stream is damaged").with_source(e))?;
-        Ok(Step {
+        Ok(StreamingStep {
             consumed: usize::try_from(context.total_in().saturating_sub(before_in))?,
             produced: usize::try_from(context.total_out().saturating_sub(before_out))?,
             finished: status == Status::StreamEnd,

@@ -4,7 +4,7 @@
 
 use lz4_flex::block::{compress, decompress_into};
 
-use super::buffer::Work;
+use super::buffer::DecodeWork;
 use crate::error::{Error, Result};
 
 /// A byte of a block decodes to at most this many bytes.
@@ -34,8 +34,8 @@ pub(super) fn encode(part: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The work of decoding a block: its parts that are copied from what is there, as far as the block is not damaged.
-pub(super) fn work(block: &[u8]) -> Work {
-    let mut work = Work::default();
+pub(super) fn work(block: &[u8]) -> DecodeWork {
+    let mut work = DecodeWork::default();
     let mut bytes = block.iter().copied();
     while let Some(token) = bytes.next() {
         work.sequences += 1;

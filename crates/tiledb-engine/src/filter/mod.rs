@@ -46,13 +46,13 @@ mod zstd;
 mod tests;
 
 pub use bitsort::restore_order;
-pub use buffer::Work;
+pub use buffer::DecodeWork;
 pub use chunk::{ChunkChoice, expect_unfiltered_bytes, is_empty_tile};
 pub use encoded_strings::EncodedStrings;
 pub use encoder::{TileEncoder, without_chunks};
 pub use encryption_key::{EncryptionKey, KEY_BYTES, KeyFingerprint};
 pub use float_scale::FloatScale;
 pub use generic_tile::GenericTile;
-pub use pipeline::{Pipeline, Unwanted};
-pub use scratch::{Scratch, Workspace};
+pub use pipeline::{Pipeline, SkippedContents};
+pub use scratch::{EncodeWorkspace, FilterScratch};
 pub use stage::TileContext;

@@ -10,16 +10,16 @@ mod state;
 use std::ops::Range;
 use std::sync::Arc;
 
-use self::state::State;
-use super::bounds::Bounds;
-use super::chunk::{ChunkChoice, Chunks};
+use self::state::ChunkState;
+use super::bounds::ChunkLimits;
+use super::chunk::{ChunkChoice, TileChunks};
 use super::encryption_key::EncryptionKey;
 use super::parts::take_front;
-use super::scratch::Scratch;
+use super::scratch::FilterScratch;
 use super::stage::{Stage, TileContext};
 use super::strings::{StringForm, decode_chunk};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::encoded_strings::{Amount, EncodedStrings};
+use crate::filter::encoded_strings::{EncodedStrings, StringChunkSize};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList};
 
@@ -41,14 +41,14 @@ pub struct Pipeline {
 
 /// The contents of chunks that are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unwanted {
+pub enum SkippedContents {
     /// Zeros.
     Zeros,
     /// Undefined.
     Anything,
 }
 
-impl Unwanted {
+impl SkippedContents {
     fn leave(self, out: &mut [u8]) {
         match self {
             Self::Zeros => out.fill(0),
@@ -124,8 +124,13 @@ impl Pipeline {
     }
 
     /// Unfilters one tile into exactly `out`, whose length is the size the tile is expected to have.
-    pub fn decode(&self, filtered: &[u8], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
-        self.decode_wanted(filtered, out, |_| true, Unwanted::Zeros, scratch)
+    pub fn decode(
+        &self,
+        filtered: &[u8],
+        out: &mut [u8],
+        scratch: &mut FilterScratch,
+    ) -> Result<()> {
+        self.decode_wanted(filtered, out, |_| true, SkippedContents::Zeros, scratch)
     }
 
     /// As [`Pipeline::decode`], but skips chunks that are not wanted, by their byte range in the tile.
@@ -134,8 +139,8 @@ impl Pipeline {
         filtered: &[u8],
         out: &mut [u8],
         wanted: impl Fn(Range<usize>) -> bool,
-        unwanted: Unwanted,
-        scratch: &mut Scratch,
+        unwanted: SkippedContents,
+        scratch: &mut FilterScratch,
     ) -> Result<()> {
         if self.strings.is_some() {
             return Err(Error::internal(
@@ -144,7 +149,7 @@ impl Pipeline {
         }
         let expected = out.len();
         let mut rest = out;
-        let chunks = Chunks::new(filtered)?;
+        let chunks = TileChunks::new(filtered)?;
         if chunks.left() == 0 && expected > 0 {
             return Err(Error::corrupt(format!(
                 "the tile has no chunks where {expected} bytes are expected"
@@ -155,7 +160,7 @@ impl Pipeline {
             let start = expected - rest.len();
             let out = take_front(&mut rest, chunk.original_bytes, "chunks")?;
             if wanted(start..start + out.len()) {
-                self.decode_chunk(State::new(&chunk), out, scratch)
+                self.decode_chunk(ChunkState::new(&chunk), out, scratch)
                     .context("chunk", || index)?;
             } else {
                 scratch.skip_chunk();
@@ -171,13 +176,13 @@ impl Pipeline {
         filtered: &[u8],
         out: &mut [u8],
         choice: &mut dyn ChunkChoice,
-        unwanted: Unwanted,
-        scratch: &mut Scratch,
+        unwanted: SkippedContents,
+        scratch: &mut FilterScratch,
     ) -> Result<()> {
         if self.strings.is_some() {
             return Err(Error::internal("strings are not decoded by the chunk"));
         }
-        let chunks = Chunks::new(filtered)?.collect::<Result<Vec<_>>>()?;
+        let chunks = TileChunks::new(filtered)?.collect::<Result<Vec<_>>>()?;
         let mut end = 0_usize;
         let ranges = chunks
             .iter()
@@ -202,7 +207,7 @@ impl Pipeline {
                 return Err(Error::internal("a chunk was chosen twice, or is none"));
             };
             let out = out.get_mut(range.clone()).unwrap_or_default();
-            self.decode_chunk(State::new(chunk), out, scratch)
+            self.decode_chunk(ChunkState::new(chunk), out, scratch)
                 .context("chunk", || number)?;
             choice.decoded(number, out);
         }
@@ -220,9 +225,9 @@ impl Pipeline {
         filtered: &[u8],
         order: &[u32],
         out: &mut [u8],
-        scratch: &mut Scratch,
+        scratch: &mut FilterScratch,
     ) -> Result<()> {
-        let mut chunks = Chunks::new(filtered)?;
+        let mut chunks = TileChunks::new(filtered)?;
         let count = chunks.left();
         let (Some(chunk), 1) = (chunks.next(), count) else {
             return Err(Error::corrupt(format!(
@@ -230,7 +235,7 @@ impl Pipeline {
             )));
         };
         let chunk = chunk?;
-        let state = State::new(&chunk).with_order(order);
+        let state = ChunkState::new(&chunk).with_order(order);
         self.decode_chunk(state, out, scratch)
     }
 
@@ -241,11 +246,11 @@ impl Pipeline {
         filtered: &[u8],
         skip: usize,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        scratch: &mut FilterScratch,
     ) -> Result<()> {
         let expected = out.len();
         let (mut skip, mut rest) = (skip, out);
-        for (index, chunk) in Chunks::new(filtered)?.enumerate() {
+        for (index, chunk) in TileChunks::new(filtered)?.enumerate() {
             let chunk = chunk?;
             if skip > 0 {
                 skip = skip.checked_sub(chunk.original_bytes).ok_or_else(|| {
@@ -258,7 +263,7 @@ impl Pipeline {
                 break;
             }
             let out = take_front(&mut rest, chunk.original_bytes, "chunks")?;
-            self.decode_chunk(State::new(&chunk), out, scratch)
+            self.decode_chunk(ChunkState::new(&chunk), out, scratch)
                 .context("chunk", || index)?;
         }
         expect_complete(expected, rest.len())
@@ -270,14 +275,14 @@ impl Pipeline {
         filtered: &[u8],
         cells: usize,
         bytes: usize,
-        scratch: &mut Scratch,
+        scratch: &mut FilterScratch,
     ) -> Result<EncodedStrings> {
         let form = self
             .strings
             .ok_or_else(|| Error::internal("the offsets of these strings are in their own tile"))?;
-        let chunks = Chunks::new(filtered)?;
-        let mut left = Amount { cells, bytes };
-        let bounds = Bounds::of_strings(form, left, &self.stages);
+        let chunks = TileChunks::new(filtered)?;
+        let mut left = StringChunkSize { cells, bytes };
+        let bounds = ChunkLimits::of_strings(form, left, &self.stages);
         let mut strings = EncodedStrings::with_room(cells)?;
         for (index, chunk) in chunks.enumerate() {
             let chunk = chunk?;
@@ -285,7 +290,7 @@ impl Pipeline {
                 continue;
             }
             let original = chunk.original_bytes;
-            let mut state = State::new(&chunk);
+            let mut state = ChunkState::new(&chunk);
             self.undo_all(&mut state, &bounds, scratch)
                 .and_then(|()| {
                     let mut metadata = state.metadata();
@@ -303,7 +308,7 @@ impl Pipeline {
             state.release(scratch);
         }
         // Nothing is stored for strings that are all empty.
-        if left == (Amount { cells, bytes: 0 }) {
+        if left == (StringChunkSize { cells, bytes: 0 }) {
             return EncodedStrings::of_empty_cells(cells);
         }
         left.expect_none()?;
@@ -315,10 +320,10 @@ impl Pipeline {
         &self,
         filtered: &[u8],
         limit: usize,
-        scratch: &mut Scratch,
+        scratch: &mut FilterScratch,
     ) -> Result<Vec<u8>> {
         let mut data = Vec::new();
-        for (index, chunk) in Chunks::new(filtered)?.enumerate() {
+        for (index, chunk) in TileChunks::new(filtered)?.enumerate() {
             let chunk = chunk?;
             if chunk.original_bytes > limit.saturating_sub(data.len()) {
                 return Err(Error::corrupt(format!(
@@ -328,8 +333,8 @@ impl Pipeline {
             if chunk.original_bytes == 0 {
                 continue;
             }
-            let mut state = State::new(&chunk);
-            let bounds = Bounds::of_unproven_chunk(chunk.original_bytes, &self.stages);
+            let mut state = ChunkState::new(&chunk);
+            let bounds = ChunkLimits::of_unproven_chunk(chunk.original_bytes, &self.stages);
             self.undo_all(&mut state, &bounds, scratch)
                 .and_then(|()| expect_size(chunk.original_bytes, state.data.bytes().len()))
                 .context("chunk", || index)?;
@@ -347,9 +352,9 @@ impl Pipeline {
 
     fn undo_all(
         &self,
-        state: &mut State<'_>,
-        bounds: &Bounds,
-        scratch: &mut Scratch,
+        state: &mut ChunkState<'_>,
+        bounds: &ChunkLimits,
+        scratch: &mut FilterScratch,
     ) -> Result<()> {
         scratch.reserve(bounds.working_bytes(0, false))?;
         let mut stages = self.stages.iter().enumerate().rev();
@@ -358,15 +363,15 @@ impl Pipeline {
 
     fn decode_chunk(
         &self,
-        mut state: State<'_>,
+        mut state: ChunkState<'_>,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        scratch: &mut FilterScratch,
     ) -> Result<()> {
         // Writers run filters on empty chunks whose output these filters cannot read back.
         if out.is_empty() {
             return Ok(());
         }
-        let bounds = Bounds::of_chunk(out.len(), &self.stages);
+        let bounds = ChunkLimits::of_chunk(out.len(), &self.stages);
         let changes_data = |stage: &Stage| !matches!(stage, Stage::Checked(_));
         let last = self.stages.iter().position(changes_data);
         let (checks, stages) = self.stages.split_at(last.unwrap_or(self.stages.len()));

@@ -13,7 +13,7 @@ use wide::u8x16;
 /// Elements read from each plane at a time.
 pub(super) const LANES: usize = 16;
 
-type Lanes = [u8; LANES];
+type PlaneLanes = [u8; LANES];
 
 /// Interleaves the N consecutive planes of `part`; bytes after the last whole element are copied. `out` is as long as
 /// `part`, and `weave` turns one vector of each plane into N vectors of elements.
@@ -125,7 +125,7 @@ fn halves_interleaved<const N: usize>(vectors: [u8x16; N]) -> [u8x16; N] {
 }
 
 #[inline(always)]
-fn store<const N: usize>(vectors: [u8x16; N], slots: &mut [Lanes]) {
+fn store<const N: usize>(vectors: [u8x16; N], slots: &mut [PlaneLanes]) {
     for (slot, vector) in slots.iter_mut().zip(vectors) {
         *slot = vector.to_array();
     }

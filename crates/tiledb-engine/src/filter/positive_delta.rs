@@ -8,7 +8,7 @@
 use std::slice::Chunks;
 
 use super::parts::{expect_full, take_front};
-use super::word::Word;
+use super::word::FilterWord;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
@@ -18,7 +18,7 @@ const FILTER: &str = "positive_delta";
 pub(super) const WINDOW_BYTES: usize = 4;
 
 /// Decodes into `out`, which is as long as `input`.
-pub(super) fn decode_into<W: Word>(
+pub(super) fn decode_into<W: FilterWord>(
     metadata: &mut Cursor<'_>,
     input: &[u8],
     out: &mut [u8],
@@ -55,7 +55,7 @@ pub(super) fn decode_into<W: Word>(
 ///
 /// # Errors
 /// The values decrease.
-pub(super) fn encode<W: Word, const SIGNED: bool>(
+pub(super) fn encode<W: FilterWord, const SIGNED: bool>(
     part: &[u8],
     window: u32,
     metadata: &mut Encoder,
@@ -92,7 +92,7 @@ pub(super) fn encode<W: Word, const SIGNED: bool>(
 }
 
 /// Cuts a part into windows of at most `bytes` bytes, and of whole words.
-pub(super) fn windows<W: Word>(part: &[u8], bytes: u32) -> Result<Chunks<'_, u8>> {
+pub(super) fn windows<W: FilterWord>(part: &[u8], bytes: u32) -> Result<Chunks<'_, u8>> {
     let bytes = usize::try_from(bytes)?.min(part.len());
     Ok(part.chunks((bytes / W::BYTES * W::BYTES).max(W::BYTES)))
 }

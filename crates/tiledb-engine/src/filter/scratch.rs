@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::buffer::{Buffer, Work};
+use super::buffer::{DecodeWork, FilterBuffer};
 use super::gzip::Inflater;
-use super::zstd::{Compressor, Decompressor};
+use super::zstd::{Compressor, ZstdDecompressor};
 use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 
@@ -19,9 +19,9 @@ const LARGEST_SPARE_BYTES: usize = 128 << 10;
 
 /// Reusable memory for decoding tiles; one per worker.
 #[derive(Default)]
-pub struct Scratch {
-    pub(super) contexts: Contexts,
-    free: Vec<Buffer>,
+pub struct FilterScratch {
+    pub(super) contexts: DecompressionContexts,
+    free: Vec<FilterBuffer>,
     skipped_chunks: usize,
     /// Grants what large chunks need; without it, they take what they need.
     budget: Option<Arc<dyn MemoryBudget>>,
@@ -32,18 +32,18 @@ pub struct Scratch {
 
 /// Decompression contexts, created when first needed.
 #[derive(Default)]
-pub(super) struct Contexts {
-    pub(super) zstd: Decompressor,
+pub(super) struct DecompressionContexts {
+    pub(super) zstd: ZstdDecompressor,
     pub(super) gzip: Inflater,
 }
 
-impl std::fmt::Debug for Scratch {
+impl std::fmt::Debug for FilterScratch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scratch").finish_non_exhaustive()
     }
 }
 
-impl Scratch {
+impl FilterScratch {
     /// The number of chunks skipped because their cells were not wanted, since the last call.
     pub fn take_skipped_chunks(&mut self) -> usize {
         std::mem::take(&mut self.skipped_chunks)
@@ -91,14 +91,14 @@ impl Scratch {
     }
 
     /// An empty buffer.
-    pub(super) fn take(&mut self) -> Buffer {
+    pub(super) fn take(&mut self) -> FilterBuffer {
         let mut buffer = self.free.pop().unwrap_or_default();
         buffer.clear();
         buffer
     }
 
     /// Keeps a buffer for later.
-    pub(super) fn give(&mut self, buffer: Buffer) {
+    pub(super) fn give(&mut self, buffer: FilterBuffer) {
         if buffer.capacity() <= LARGEST_KEPT_BYTES {
             self.free.push(buffer);
         }
@@ -107,15 +107,15 @@ impl Scratch {
 
 /// Reusable memory for encoding tiles. A thread needs it once, however many encoders it has.
 #[derive(Default)]
-pub struct Workspace {
+pub struct EncodeWorkspace {
     pub(super) zstd: Compressor,
     /// Memory of chunks that are done, with whatever is in it.
     spare: Vec<Vec<u8>>,
     /// The work of decoding what was encoded, if that is measured.
-    pub(super) work: Option<Work>,
+    pub(super) work: Option<DecodeWork>,
 }
 
-impl Workspace {
+impl EncodeWorkspace {
     /// Swaps memory and contexts for those of another. What was learnt of the tiles of a field stays.
     pub(super) fn swap(&mut self, other: &mut Self) {
         std::mem::swap(&mut self.spare, &mut other.spare);

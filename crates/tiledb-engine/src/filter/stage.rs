@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::checksum::Digest;
 use super::compression::Codec;
 use super::encryption_key::EncryptionKey;
-use super::float_scale::Scale;
-use super::word::{Width, with_number, with_word};
+use super::float_scale::ScaleParameters;
+use super::word::{WordWidth, with_number, with_word};
 use super::{bit_width_reduction, bitshuffle, byteshuffle, positive_delta, webp, xor};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
@@ -38,28 +38,28 @@ pub(super) enum Stage {
     /// Replaces data and metadata.
     Encrypted(Arc<EncryptionKey>),
     /// Replaces the data and takes its own metadata off the front.
-    Transformed(Transform),
+    Transformed(TransformStage),
     /// Restores the given order of the data, and takes its own metadata off the front.
-    Sorted(Width),
+    Sorted(WordWidth),
     /// Keeps the data, and takes its own metadata off the front.
-    Checked(Check),
+    Checked(ChecksumStage),
 }
 
 /// A filter that rearranges the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Transform {
-    ByteShuffle(Width),
-    BitShuffle(Width),
-    Xor(Width),
-    PositiveDelta(Width),
-    BitWidthReduction { width: Width, signed: bool },
-    ScaleFloat(Scale),
+pub(super) enum TransformStage {
+    ByteShuffle(WordWidth),
+    BitShuffle(WordWidth),
+    Xor(WordWidth),
+    PositiveDelta(WordWidth),
+    BitWidthReduction { width: WordWidth, signed: bool },
+    ScaleFloat(ScaleParameters),
     WebP(PixelFormat),
 }
 
 /// A filter that keeps the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum ChecksumStage {
     Checksum(Digest),
     /// A byte shuffle of one-byte elements.
     Parts,
@@ -74,7 +74,7 @@ impl Stage {
         key: Option<&Arc<EncryptionKey>>,
     ) -> Result<Option<Self>> {
         let transform = |transform| Ok(Some(Self::Transformed(transform)));
-        let width = Width::from_bytes(datatype.size())?;
+        let width = WordWidth::from_bytes(datatype.size())?;
         let codec = match *filter {
             Filter::None => return Ok(None),
             Filter::Gzip => Codec::Gzip,
@@ -92,28 +92,25 @@ impl Stage {
                 *datatype = reinterpret.unwrap_or(*datatype);
                 Codec::DoubleDelta(delta_width(*datatype, filter)?)
             }
-            Filter::ByteShuffle if width == Width::One => {
-                return Ok(Some(Self::Checked(Check::Parts)));
+            Filter::ByteShuffle if width == WordWidth::One => {
+                return Ok(Some(Self::Checked(ChecksumStage::Parts)));
             }
-            Filter::ByteShuffle => return transform(Transform::ByteShuffle(width)),
-            Filter::BitShuffle => return transform(Transform::BitShuffle(width)),
+            Filter::ByteShuffle => return transform(TransformStage::ByteShuffle(width)),
+            Filter::BitShuffle => return transform(TransformStage::BitShuffle(width)),
             Filter::Xor => {
                 *datatype = signed_integer(width);
-                return transform(Transform::Xor(width));
+                return transform(TransformStage::Xor(width));
             }
             Filter::PositiveDelta => {
                 return Ok(takes_differences(*datatype, context)
-                    .then_some(Self::Transformed(Transform::PositiveDelta(width))));
+                    .then_some(Self::Transformed(TransformStage::PositiveDelta(width))));
             }
             Filter::BitWidthReduction => {
                 let signed = datatype.is_signed();
-                let reduced = width != Width::One && takes_differences(*datatype, context);
-                return Ok(
-                    reduced.then_some(Self::Transformed(Transform::BitWidthReduction {
-                        width,
-                        signed,
-                    })),
-                );
+                let reduced = width != WordWidth::One && takes_differences(*datatype, context);
+                return Ok(reduced.then_some(Self::Transformed(
+                    TransformStage::BitWidthReduction { width, signed },
+                )));
             }
             Filter::ScaleFloat {
                 scale,
@@ -122,10 +119,12 @@ impl Stage {
             } => {
                 let scale = compile_scale(scale, offset, byte_width, width)?;
                 *datatype = signed_integer(scale.integer);
-                return transform(Transform::ScaleFloat(scale));
+                return transform(TransformStage::ScaleFloat(scale));
             }
-            Filter::Md5 => return Ok(Some(Self::Checked(Check::Checksum(Digest::Md5)))),
-            Filter::Sha256 => return Ok(Some(Self::Checked(Check::Checksum(Digest::Sha256)))),
+            Filter::Md5 => return Ok(Some(Self::Checked(ChecksumStage::Checksum(Digest::Md5)))),
+            Filter::Sha256 => {
+                return Ok(Some(Self::Checked(ChecksumStage::Checksum(Digest::Sha256))));
+            }
             Filter::Dictionary => {
                 return Err(Error::unsupported(format!(
                     "filter dictionary on {datatype} or behind another filter: it encodes variable-length strings, as the first filter"
@@ -138,7 +137,7 @@ impl Stage {
             }
             Filter::Bitsort => return Ok(Some(Self::Sorted(width))),
             // Its output is BLOB, which the filters behind it take as they take UINT8.
-            Filter::WebP(Some(format)) => return transform(Transform::WebP(format)),
+            Filter::WebP(Some(format)) => return transform(TransformStage::WebP(format)),
             Filter::WebP(None) | Filter::Unknown(_) => {
                 return Err(Error::unsupported(format!(
                     "filter {filter} cannot be read by this release"
@@ -152,12 +151,12 @@ impl Stage {
 impl Stage {
     /// Whether it makes an image of a whole tile.
     pub(super) fn makes_images(&self) -> bool {
-        matches!(self, Self::Transformed(Transform::WebP(_)))
+        matches!(self, Self::Transformed(TransformStage::WebP(_)))
     }
 }
 
 /// The word size of the delta filters; strings are processed as bytes, whatever their characters' width.
-fn delta_width(datatype: Datatype, filter: &Filter) -> Result<Width> {
+fn delta_width(datatype: Datatype, filter: &Filter) -> Result<WordWidth> {
     if datatype.is_float() {
         return Err(Error::unsupported(format!(
             "filter {} on {datatype}: it takes integers, or floats reinterpreted as integers",
@@ -165,9 +164,9 @@ fn delta_width(datatype: Datatype, filter: &Filter) -> Result<Width> {
         )));
     }
     if datatype.is_string() {
-        return Ok(Width::One);
+        return Ok(WordWidth::One);
     }
-    Width::from_bytes(datatype.size())
+    WordWidth::from_bytes(datatype.size())
 }
 
 /// Whether positive delta and bit-width reduction apply to this type.
@@ -182,10 +181,15 @@ fn takes_differences(datatype: Datatype, context: &TileContext) -> bool {
         )
 }
 
-fn compile_scale(scale: f64, offset: f64, byte_width: u64, float: Width) -> Result<Scale> {
+fn compile_scale(
+    scale: f64,
+    offset: f64,
+    byte_width: u64,
+    float: WordWidth,
+) -> Result<ScaleParameters> {
     let double = match float {
-        Width::Four => false,
-        Width::Eight => true,
+        WordWidth::Four => false,
+        WordWidth::Eight => true,
         other => {
             return Err(Error::unsupported(format!(
                 "filter float_scale on elements of {} bytes, expected 4 or 8",
@@ -193,9 +197,9 @@ fn compile_scale(scale: f64, offset: f64, byte_width: u64, float: Width) -> Resu
             )));
         }
     };
-    let integer = Width::from_bytes(usize::try_from(byte_width)?)
+    let integer = WordWidth::from_bytes(usize::try_from(byte_width)?)
         .map_err(|e| e.with("filter", "float_scale"))?;
-    Ok(Scale {
+    Ok(ScaleParameters {
         scale,
         offset,
         integer,
@@ -203,16 +207,16 @@ fn compile_scale(scale: f64, offset: f64, byte_width: u64, float: Width) -> Resu
     })
 }
 
-fn signed_integer(width: Width) -> Datatype {
+fn signed_integer(width: WordWidth) -> Datatype {
     match width {
-        Width::One => Datatype::Int8,
-        Width::Two => Datatype::Int16,
-        Width::Four => Datatype::Int32,
-        Width::Eight => Datatype::Int64,
+        WordWidth::One => Datatype::Int8,
+        WordWidth::Two => Datatype::Int16,
+        WordWidth::Four => Datatype::Int32,
+        WordWidth::Eight => Datatype::Int64,
     }
 }
 
-impl Transform {
+impl TransformStage {
     /// Size of the output for `input`; for images only the decoder knows it.
     pub(super) fn output_bytes(&self, metadata: &Cursor<'_>, input: &[u8]) -> Result<usize> {
         match self {
@@ -262,7 +266,7 @@ impl Transform {
 use positive_delta::decode_into as undelta;
 use xor::decode_into as unxor;
 
-impl Check {
+impl ChecksumStage {
     /// Verifies `data` and takes the filter's metadata.
     pub(super) fn verify(self, metadata: &mut Cursor<'_>, data: &[u8]) -> Result<()> {
         match self {

@@ -1,6 +1,6 @@
 //! Decompressors that are fed and drained in pieces.
 
-use super::buffer::Buffer;
+use super::buffer::FilterBuffer;
 use crate::error::{Error, Result};
 
 /// The first step of a growing output.
@@ -9,24 +9,24 @@ const FIRST_STEP_BYTES: usize = 64 << 10;
 const LARGEST_STEP_BYTES: usize = 16 << 20;
 
 /// Progress of a streaming decompressor.
-pub(super) struct Step {
+pub(super) struct StreamingStep {
     pub(super) consumed: usize,
     pub(super) produced: usize,
     pub(super) finished: bool,
 }
 
 /// A decompressor that is fed and drained in pieces.
-pub(super) trait Streaming {
+pub(super) trait StreamingDecompressor {
     fn begin(&mut self) -> Result<()>;
-    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step>;
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<StreamingStep>;
 }
 
 /// Appends the output of a stream to `buffer`, which grows only as bytes are decompressed.
 pub(super) fn grow(
-    stream: &mut impl Streaming,
+    stream: &mut impl StreamingDecompressor,
     mut input: &[u8],
     original: usize,
-    buffer: &mut Buffer,
+    buffer: &mut FilterBuffer,
     name: &'static str,
 ) -> Result<()> {
     stream.begin()?;
@@ -50,7 +50,7 @@ pub(super) fn grow(
 
 /// Writes the output of a stream into exactly `out`.
 pub(super) fn stream_into(
-    stream: &mut impl Streaming,
+    stream: &mut impl StreamingDecompressor,
     mut input: &[u8],
     out: &mut [u8],
     name: &'static str,

@@ -13,9 +13,9 @@ use super::dictionary;
 use std::iter::Peekable;
 
 use super::encoded_strings::{
-    Amount, EncodedStrings, big_endian, integer_width, put_big_endian, width_of,
+    EncodedStrings, StringChunkSize, big_endian, integer_width, put_big_endian, width_of,
 };
-use super::word::Width;
+use super::word::WordWidth;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
@@ -36,7 +36,7 @@ pub(super) fn decode_chunk(
     metadata: &mut Cursor<'_>,
     input: &[u8],
     original_bytes: usize,
-    left: &mut Amount,
+    left: &mut StringChunkSize,
     strings: &mut EncodedStrings,
 ) -> Result<()> {
     let metadata_parts = metadata.u32("number of metadata parts")?;
@@ -60,7 +60,7 @@ pub(super) fn decode_chunk(
             input.len()
         ))
     })?;
-    let claimed = Amount {
+    let claimed = StringChunkSize {
         cells: offsets_bytes / OFFSET_BYTES,
         bytes: string_bytes,
     };
@@ -79,7 +79,7 @@ pub(super) fn decode_chunk(
 fn decode_runs(
     metadata: &mut Cursor<'_>,
     encoded: &[u8],
-    claimed: Amount,
+    claimed: StringChunkSize,
     strings: &mut EncodedStrings,
 ) -> Result<()> {
     let run_width = integer_width(metadata, "run width")?;
@@ -92,7 +92,7 @@ fn decode_runs(
         let value = encoded.bytes_u64(length, "string")?;
         let cells = usize::try_from(run)?;
         let bytes = cells.saturating_mul(value.len());
-        left = left.less(Amount { cells, bytes }).ok_or_else(|| {
+        left = left.less(StringChunkSize { cells, bytes }).ok_or_else(|| {
             Error::corrupt(format!(
                 "the strings do not fit: {cells} cells of {} bytes more than expected",
                 value.len()
@@ -137,7 +137,7 @@ fn encode_runs<'a>(
         put_big_endian(string.len(), length_width, out);
         out.extend_from_slice(string);
     }
-    [run_width, length_width].map(Width::code).to_vec()
+    [run_width, length_width].map(WordWidth::code).to_vec()
 }
 
 /// Each string that differs from the one before, and how often it comes.

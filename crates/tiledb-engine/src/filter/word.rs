@@ -7,14 +7,14 @@ use crate::error::{Error, Result};
 
 /// The width of an element that a filter works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Width {
+pub(super) enum WordWidth {
     One,
     Two,
     Four,
     Eight,
 }
 
-impl Width {
+impl WordWidth {
     /// The width of `bytes` bytes.
     pub(super) fn from_bytes(bytes: usize) -> Result<Self> {
         match bytes {
@@ -52,10 +52,10 @@ impl Width {
 macro_rules! with_word {
     ($width:expr, $function:ident($($argument:expr),*)) => {
         match $width {
-            $crate::filter::word::Width::One => $function::<u8>($($argument),*),
-            $crate::filter::word::Width::Two => $function::<u16>($($argument),*),
-            $crate::filter::word::Width::Four => $function::<u32>($($argument),*),
-            $crate::filter::word::Width::Eight => $function::<u64>($($argument),*),
+            $crate::filter::word::WordWidth::One => $function::<u8>($($argument),*),
+            $crate::filter::word::WordWidth::Two => $function::<u16>($($argument),*),
+            $crate::filter::word::WordWidth::Four => $function::<u32>($($argument),*),
+            $crate::filter::word::WordWidth::Eight => $function::<u64>($($argument),*),
         }
     };
 }
@@ -65,21 +65,21 @@ pub(super) use with_word;
 macro_rules! with_number {
     ($width:expr, $signed:expr, $($function:ident)::+($($argument:expr),*)) => {
         match ($width, $signed) {
-            ($crate::filter::word::Width::One, false) => $($function)::+::<u8, false>($($argument),*),
-            ($crate::filter::word::Width::Two, false) => $($function)::+::<u16, false>($($argument),*),
-            ($crate::filter::word::Width::Four, false) => $($function)::+::<u32, false>($($argument),*),
-            ($crate::filter::word::Width::Eight, false) => $($function)::+::<u64, false>($($argument),*),
-            ($crate::filter::word::Width::One, true) => $($function)::+::<u8, true>($($argument),*),
-            ($crate::filter::word::Width::Two, true) => $($function)::+::<u16, true>($($argument),*),
-            ($crate::filter::word::Width::Four, true) => $($function)::+::<u32, true>($($argument),*),
-            ($crate::filter::word::Width::Eight, true) => $($function)::+::<u64, true>($($argument),*),
+            ($crate::filter::word::WordWidth::One, false) => $($function)::+::<u8, false>($($argument),*),
+            ($crate::filter::word::WordWidth::Two, false) => $($function)::+::<u16, false>($($argument),*),
+            ($crate::filter::word::WordWidth::Four, false) => $($function)::+::<u32, false>($($argument),*),
+            ($crate::filter::word::WordWidth::Eight, false) => $($function)::+::<u64, false>($($argument),*),
+            ($crate::filter::word::WordWidth::One, true) => $($function)::+::<u8, true>($($argument),*),
+            ($crate::filter::word::WordWidth::Two, true) => $($function)::+::<u16, true>($($argument),*),
+            ($crate::filter::word::WordWidth::Four, true) => $($function)::+::<u32, true>($($argument),*),
+            ($crate::filter::word::WordWidth::Eight, true) => $($function)::+::<u64, true>($($argument),*),
         }
     };
 }
 pub(super) use with_number;
 
 /// An unsigned integer stored little-endian.
-pub(super) trait Word: Copy + Default {
+pub(super) trait FilterWord: Copy + Default {
     /// Bytes of the word.
     const BYTES: usize;
     /// The stored form.
@@ -115,7 +115,7 @@ pub(super) trait Word: Copy + Default {
 
 macro_rules! words {
     ($($word:ty),*) => {$(
-        impl Word for $word {
+        impl FilterWord for $word {
             const BYTES: usize = size_of::<$word>();
             type Bytes = [u8; size_of::<$word>()];
 

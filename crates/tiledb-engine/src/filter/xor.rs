@@ -5,14 +5,14 @@
 //! all occur. A tail shorter than an element is copied.
 
 use super::parts::{for_each_part, take_front};
-use super::word::Word;
+use super::word::FilterWord;
 use crate::error::Result;
 use crate::format::cursor::Cursor;
 
 const FILTER: &str = "xor";
 
 /// Decodes into `out`, which is as long as `input`.
-pub(super) fn decode_into<W: Word>(
+pub(super) fn decode_into<W: FilterWord>(
     metadata: &mut Cursor<'_>,
     input: &[u8],
     out: &mut [u8],
@@ -33,7 +33,7 @@ pub(super) fn decode_into<W: Word>(
 }
 
 /// Encodes one part.
-pub(super) fn encode<W: Word>(part: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode<W: FilterWord>(part: &[u8], out: &mut Vec<u8>) {
     let (values, tail) = W::split(part);
     let mut before = W::default();
     for bytes in values {

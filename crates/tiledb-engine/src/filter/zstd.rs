@@ -10,15 +10,15 @@ use zstd::zstd_safe::{
     CCtx, DCtx, InBuffer, OutBuffer, ResetDirective, compress_bound, get_error_name,
 };
 
-use super::buffer::Work;
+use super::buffer::DecodeWork;
 use crate::error::{Error, Result};
-use crate::filter::streaming::{Step, Streaming};
+use crate::filter::streaming::{StreamingDecompressor, StreamingStep};
 
 /// A reusable decompression context.
 #[derive(Default)]
-pub(super) struct Decompressor(Option<DCtx<'static>>);
+pub(super) struct ZstdDecompressor(Option<DCtx<'static>>);
 
-impl Decompressor {
+impl ZstdDecompressor {
     fn context(&mut self) -> Result<&mut DCtx<'static>> {
         if self.0.is_none() {
             self.0 = DCtx::try_create();
@@ -41,7 +41,7 @@ impl Decompressor {
     }
 }
 
-impl Streaming for Decompressor {
+impl StreamingDecompressor for ZstdDecompressor {
     fn begin(&mut self) -> Result<()> {
         self.context()?
             .reset(ResetDirective::SessionOnly)
@@ -49,14 +49,14 @@ impl Streaming for Decompressor {
             .map_err(corrupt)
     }
 
-    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step> {
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<StreamingStep> {
         let mut source = InBuffer::around(input);
         let mut target = OutBuffer::around(out);
         let hint = self
             .context()?
             .decompress_stream(&mut target, &mut source)
             .map_err(corrupt)?;
-        Ok(Step {
+        Ok(StreamingStep {
             consumed: source.pos(),
             produced: target.pos(),
             finished: hint == 0,
@@ -142,14 +142,14 @@ impl Compressor {
 }
 
 /// The work of decoding a frame of a [`Compressor`], according to its headers (RFC 8878, 3.1.1).
-pub(super) fn work(frame: &[u8]) -> Work {
-    let mut work = Work::default();
+pub(super) fn work(frame: &[u8]) -> DecodeWork {
+    let mut work = DecodeWork::default();
     // The work of a frame that can't be read is unknown.
     let _: Option<()> = add_work(frame, &mut work);
     work
 }
 
-fn add_work(frame: &[u8], work: &mut Work) -> Option<()> {
+fn add_work(frame: &[u8], work: &mut DecodeWork) -> Option<()> {
     let (_magic, rest) = frame.split_at_checked(4)?;
     let (descriptor, rest) = rest.split_first()?;
     let is_one_segment = descriptor >> 5 & 1 == 1;
@@ -179,7 +179,7 @@ fn add_work(frame: &[u8], work: &mut Work) -> Option<()> {
 const RUN_BLOCK: usize = 1;
 const COMPRESSED_BLOCK: usize = 2;
 
-fn add_work_of_block(block: &[u8], work: &mut Work) -> Option<()> {
+fn add_work_of_block(block: &[u8], work: &mut DecodeWork) -> Option<()> {
     let first = usize::from(*block.first()?);
     let (kind, format) = (first & 3, first >> 2 & 3);
     let is_coded = kind >= 2;
@@ -253,7 +253,7 @@ mod tests {
                 assert_eq!(before, b"before");
                 assert_eq!(frame.len(), of_two.min(of_one));
                 let mut back = vec![0; part.len()];
-                Decompressor::default()
+                ZstdDecompressor::default()
                     .decode_into(frame, &mut back)
                     .unwrap();
                 assert_eq!(back, part);
@@ -280,7 +280,7 @@ mod tests {
         // Bytes that nothing is known of are moved only, and one that repeats is copied once.
         assert!(work(&frame(&[7; 60_000], 3)).sequences <= 1);
         let noise = numbers(8192, 64);
-        assert_eq!(work(&frame(&noise, 3)), Work::default());
+        assert_eq!(work(&frame(&noise, 3)), DecodeWork::default());
         // Bytes with few values are coded, each by itself.
         let coded = noise.iter().map(|byte| byte & 7).collect::<Vec<_>>();
         let of_coded = work(&frame(&coded, 1));

@@ -20,23 +20,23 @@ const MIN_NODE_BYTES: usize = 10;
 
 /// The condition that a cell must satisfy to survive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Condition {
+pub enum DeleteCondition {
     /// One comparison of a field.
     Test {
         /// The field's name.
         field: String,
         /// The comparison.
-        test: Test,
+        test: ConditionTest,
     },
     /// All of these conditions, at least two.
-    All(Vec<Condition>),
+    All(Vec<DeleteCondition>),
     /// Any of these conditions, at least two.
-    Any(Vec<Condition>),
+    Any(Vec<DeleteCondition>),
 }
 
 /// A comparison of a field with a constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Test {
+pub enum ConditionTest {
     /// Compares with one value, as the bytes of the field's type.
     Compare(Comparison, Vec<u8>),
     /// Tests membership in a set.
@@ -67,7 +67,7 @@ pub enum Comparison {
     Ne,
 }
 
-impl Condition {
+impl DeleteCondition {
     /// Reads the contents of a `.del` file.
     pub fn decode_delete(tile: &[u8]) -> Result<Self> {
         let mut cursor = Cursor::new(tile, "delete condition");
@@ -171,10 +171,10 @@ impl Condition {
 
 /// The flattened children of a node; `open` returns the children of a node of the same kind.
 fn together(
-    nodes: Vec<Condition>,
-    combine: fn(Vec<Condition>) -> Condition,
-    open: fn(Condition) -> std::result::Result<Vec<Condition>, Condition>,
-) -> Condition {
+    nodes: Vec<DeleteCondition>,
+    combine: fn(Vec<DeleteCondition>) -> DeleteCondition,
+    open: fn(DeleteCondition) -> std::result::Result<Vec<DeleteCondition>, DeleteCondition>,
+) -> DeleteCondition {
     let mut flat = Vec::with_capacity(nodes.len());
     for node in nodes {
         match open(node.flat()) {
@@ -188,7 +188,7 @@ fn together(
     }
 }
 
-impl Test {
+impl ConditionTest {
     fn encode(&self, field: &str, to: &mut Encoder) -> Result<()> {
         let operator = match self {
             Self::Compare(Comparison::Lt, _) => 0,
@@ -229,7 +229,7 @@ fn at_end(cursor: &Cursor<'_>) -> Result<()> {
     }
 }
 
-fn decode_node(cursor: &mut Cursor<'_>, depth: usize) -> Result<Condition> {
+fn decode_node(cursor: &mut Cursor<'_>, depth: usize) -> Result<DeleteCondition> {
     match cursor.u8("type of a node")? {
         0 => decode_inner(cursor, depth),
         1 => decode_leaf(cursor),
@@ -237,15 +237,15 @@ fn decode_node(cursor: &mut Cursor<'_>, depth: usize) -> Result<Condition> {
     }
 }
 
-fn decode_inner(cursor: &mut Cursor<'_>, depth: usize) -> Result<Condition> {
+fn decode_inner(cursor: &mut Cursor<'_>, depth: usize) -> Result<DeleteCondition> {
     if depth == MAX_DEPTH {
         return Err(Error::unsupported(format!(
             "the condition is nested more than {MAX_DEPTH} levels deep"
         )));
     }
-    let combine: fn(Vec<Condition>) -> Condition = match cursor.u8("combination")? {
-        0 => Condition::All,
-        1 => Condition::Any,
+    let combine: fn(Vec<DeleteCondition>) -> DeleteCondition = match cursor.u8("combination")? {
+        0 => DeleteCondition::All,
+        1 => DeleteCondition::Any,
         2 => {
             return Err(Error::unsupported(
                 "the condition holds a NOT, which no writer stores: negations are pushed into the comparisons",
@@ -264,12 +264,12 @@ fn decode_inner(cursor: &mut Cursor<'_>, depth: usize) -> Result<Condition> {
     Ok(combine(nodes))
 }
 
-fn decode_leaf(cursor: &mut Cursor<'_>) -> Result<Condition> {
+fn decode_leaf(cursor: &mut Cursor<'_>) -> Result<DeleteCondition> {
     let operator = cursor.u8("operator")?;
     let field = cursor.string_u32("field")?;
     let bytes = cursor.u64("size of the value")?;
     let value = cursor.bytes_u64(bytes, "value")?;
-    let compare = |comparison| Test::Compare(comparison, value.to_vec());
+    let compare = |comparison| ConditionTest::Compare(comparison, value.to_vec());
     let test = match operator {
         0 => compare(Comparison::Lt),
         1 => compare(Comparison::Le),
@@ -277,15 +277,15 @@ fn decode_leaf(cursor: &mut Cursor<'_>) -> Result<Condition> {
         3 => compare(Comparison::Ge),
         4 => compare(Comparison::Eq),
         5 => compare(Comparison::Ne),
-        6 | 7 => Test::Member {
+        6 | 7 => ConditionTest::Member {
             members: decode_members(cursor, value)?,
             negated: operator == 7,
         },
-        253 => Test::Always(true),
-        254 => Test::Always(false),
+        253 => ConditionTest::Always(true),
+        254 => ConditionTest::Always(false),
         other => return Err(cursor.invalid("operator", other, "0 to 7, 253 or 254")),
     };
-    Ok(Condition::Test { field, test })
+    Ok(DeleteCondition::Test { field, test })
 }
 
 fn decode_members(cursor: &mut Cursor<'_>, values: &[u8]) -> Result<Vec<Vec<u8>>> {
@@ -367,18 +367,21 @@ mod tests {
         bytes
     }
 
-    fn test(field: &str, test: Test) -> Condition {
+    fn test(field: &str, test: ConditionTest) -> DeleteCondition {
         let field = field.to_owned();
-        Condition::Test { field, test }
+        DeleteCondition::Test { field, test }
     }
 
     /// These are the bytes that libtiledb 2.30 stores for DELETE WHERE a < 5, `a` an int32.
     #[test]
     fn reads_what_libtiledb_stores() {
         let stored = [1, 3, 1, 0, 0, 0, b'a', 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0];
-        let read = Condition::decode_delete(&stored).unwrap();
+        let read = DeleteCondition::decode_delete(&stored).unwrap();
         let value = 5_i32.to_le_bytes().to_vec();
-        assert_eq!(read, test("a", Test::Compare(Comparison::Ge, value)));
+        assert_eq!(
+            read,
+            test("a", ConditionTest::Compare(Comparison::Ge, value))
+        );
     }
 
     #[test]
@@ -390,16 +393,16 @@ mod tests {
                 members(7, b"onetwo", &[0, 3, 3]),
             ],
         );
-        let read = Condition::decode_delete(&stored).unwrap();
+        let read = DeleteCondition::decode_delete(&stored).unwrap();
         assert_eq!(read.fields(), ["x", "y", "s"]);
-        let Condition::Any(nodes) = read else {
+        let DeleteCondition::Any(nodes) = read else {
             panic!("an OR was stored")
         };
         assert_eq!(
             nodes[1],
             test(
                 "s",
-                Test::Member {
+                ConditionTest::Member {
                     members: vec![b"one".to_vec(), Vec::new(), b"two".to_vec()],
                     negated: true,
                 }
@@ -415,10 +418,13 @@ mod tests {
         stored.extend(b"b");
         stored.extend(2_u64.to_le_bytes());
         stored.extend([1, 2]);
-        let read = Condition::decode_update(&stored).unwrap();
-        assert_eq!(read, test("a", Test::Compare(Comparison::Ne, vec![7])));
+        let read = DeleteCondition::decode_update(&stored).unwrap();
+        assert_eq!(
+            read,
+            test("a", ConditionTest::Compare(Comparison::Ne, vec![7]))
+        );
         for len in 0..stored.len() {
-            assert!(Condition::decode_update(&stored[..len]).is_err());
+            assert!(DeleteCondition::decode_update(&stored[..len]).is_err());
         }
     }
 
@@ -432,29 +438,38 @@ mod tests {
         ]
         .concat();
         stored.extend(&values);
-        assert!(Condition::decode_update(&stored).is_ok());
-        let other = test("b", Test::Always(true));
-        let replaced = Condition::replace_in(&stored, |read| {
-            assert_eq!(read, test("a", Test::Compare(Comparison::Ne, vec![7])));
+        assert!(DeleteCondition::decode_update(&stored).is_ok());
+        let other = test("b", ConditionTest::Always(true));
+        let replaced = DeleteCondition::replace_in(&stored, |read| {
+            assert_eq!(
+                read,
+                test("a", ConditionTest::Compare(Comparison::Ne, vec![7]))
+            );
             Some(other.clone())
         })
         .unwrap()
         .unwrap();
-        assert_eq!(Condition::decode_update(&replaced).unwrap(), other);
+        assert_eq!(DeleteCondition::decode_update(&replaced).unwrap(), other);
         assert!(replaced.ends_with(&values));
-        assert_eq!(Condition::replace_in(&stored, |_| None).unwrap(), None);
-        assert!(Condition::replace_in(&stored[..5], Some).is_err());
+        assert_eq!(
+            DeleteCondition::replace_in(&stored, |_| None).unwrap(),
+            None
+        );
+        assert!(DeleteCondition::replace_in(&stored[..5], Some).is_err());
     }
 
     #[test]
     fn every_truncation_and_any_odd_byte_is_an_error() {
         let stored = inner(0, &[leaf(4, "a", &[1, 2]), members(6, b"xy", &[0, 1])]);
         for len in 0..stored.len() {
-            assert!(Condition::decode_delete(&stored[..len]).is_err(), "{len}");
+            assert!(
+                DeleteCondition::decode_delete(&stored[..len]).is_err(),
+                "{len}"
+            );
         }
         let mut longer = stored.clone();
         longer.push(0);
-        assert!(Condition::decode_delete(&longer).is_err());
+        assert!(DeleteCondition::decode_delete(&longer).is_err());
         for odd in [
             inner(2, &[leaf(4, "a", &[1]), leaf(4, "a", &[1])]),
             inner(3, &[leaf(4, "a", &[1]), leaf(4, "a", &[1])]),
@@ -465,7 +480,7 @@ mod tests {
             members(6, b"xy", &[3]),
             members(6, b"xy", &[u64::MAX]),
         ] {
-            assert!(Condition::decode_delete(&odd).is_err(), "{odd:?}");
+            assert!(DeleteCondition::decode_delete(&odd).is_err(), "{odd:?}");
         }
     }
 
@@ -475,13 +490,13 @@ mod tests {
         for _ in 0..100 {
             deep = inner(0, &[leaf(4, "a", &[1]), deep]);
         }
-        assert!(Condition::decode_delete(&deep).is_ok());
+        assert!(DeleteCondition::decode_delete(&deep).is_ok());
         // The deepest possible nesting, without the bytes that would end it.
         let endless: Vec<u8> = [0, 0, 2, 0, 0, 0, 0, 0, 0, 0].repeat(1_000_000);
-        let error = Condition::decode_delete(&endless).unwrap_err();
+        let error = DeleteCondition::decode_delete(&endless).unwrap_err();
         assert!(error.to_string().contains("128 levels"), "{error}");
         let mut many = vec![0, 1];
         many.extend(u64::MAX.to_le_bytes());
-        assert!(Condition::decode_delete(&many).is_err());
+        assert!(DeleteCondition::decode_delete(&many).is_err());
     }
 }

@@ -100,12 +100,14 @@ impl Filter {
     }
 
     /// Writes the stage as creation options spell it: `zstd(5)`, or the bare name where the writer's default is meant.
-    fn write(&self, setting: &Setting, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write(&self, setting: &FilterSetting, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
         match (self, setting) {
             (Self::Delta(datatype) | Self::DoubleDelta(datatype), _) => {
                 let level = match setting {
-                    Setting::Level(level) if *level != DEFAULT_LEVEL => Some(level.to_string()),
+                    FilterSetting::Level(level) if *level != DEFAULT_LEVEL => {
+                        Some(level.to_string())
+                    }
                     _ => None,
                 };
                 let datatype = datatype.map(|datatype| datatype.to_string());
@@ -117,14 +119,14 @@ impl Filter {
                 }
             }
             // Some compressors have no use for a level, and yet it is stored.
-            (_, Setting::Level(level)) if *level != DEFAULT_LEVEL => write!(f, "({level})"),
-            (Self::BitWidthReduction, Setting::Window(bytes))
-                if *bytes != Setting::BIT_WIDTH_WINDOW =>
+            (_, FilterSetting::Level(level)) if *level != DEFAULT_LEVEL => write!(f, "({level})"),
+            (Self::BitWidthReduction, FilterSetting::Window(bytes))
+                if *bytes != FilterSetting::BIT_WIDTH_WINDOW =>
             {
                 write!(f, "({bytes})")
             }
-            (Self::PositiveDelta, Setting::Window(bytes))
-                if *bytes != Setting::POSITIVE_DELTA_WINDOW =>
+            (Self::PositiveDelta, FilterSetting::Window(bytes))
+                if *bytes != FilterSetting::POSITIVE_DELTA_WINDOW =>
             {
                 write!(f, "({bytes})")
             }
@@ -136,7 +138,7 @@ impl Filter {
                 },
                 _,
             ) => write!(f, "({scale:?}, {offset:?}, {byte_width})"),
-            (Self::WebP(Some(format)), Setting::Image(image)) => image.write(*format, f),
+            (Self::WebP(Some(format)), FilterSetting::Image(image)) => image.write(*format, f),
             _ => Ok(()),
         }
     }
@@ -146,7 +148,7 @@ impl Filter {
 const DEFAULT_LEVEL: i32 = -1;
 /// The options of a stage that only its writer needs. Stage and setting together hold everything that is stored.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum Setting {
+pub enum FilterSetting {
     /// Nothing.
     #[default]
     None,
@@ -176,7 +178,7 @@ pub struct FilterList {
     /// The stages in the order of writing.
     pub filters: Vec<Filter>,
     /// The writer's settings of each stage.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<FilterSetting>,
 }
 
 impl FilterList {
@@ -225,11 +227,11 @@ impl FilterList {
     }
 
     /// The filters, each with its writer's settings.
-    pub fn stages(&self) -> impl Iterator<Item = (&Filter, &Setting)> {
+    pub fn stages(&self) -> impl Iterator<Item = (&Filter, &FilterSetting)> {
         let settings = self
             .settings
             .iter()
-            .chain(std::iter::repeat(&Setting::None));
+            .chain(std::iter::repeat(&FilterSetting::None));
         self.filters.iter().zip(settings)
     }
 
@@ -239,7 +241,7 @@ impl FilterList {
         self.stages().any(|(filter, setting)| match filter {
             Filter::ScaleFloat { .. } => true,
             Filter::WebP(Some(PixelFormat::Rgb | PixelFormat::Bgr)) => {
-                !matches!(setting, Setting::Image(image) if image.lossless)
+                !matches!(setting, FilterSetting::Image(image) if image.lossless)
             }
             Filter::WebP(_) => true,
             _ => false,
@@ -250,7 +252,7 @@ impl FilterList {
     #[must_use]
     pub fn for_images_of(mut self, size: Option<(u16, u16)>) -> Self {
         for setting in &mut self.settings {
-            if let (Setting::Image(image), Some(size)) = (setting, size) {
+            if let (FilterSetting::Image(image), Some(size)) = (setting, size) {
                 (image.lines, image.line_bytes) = size;
             }
         }
@@ -264,7 +266,7 @@ impl fmt::Display for FilterList {
             if i > 0 {
                 f.write_str(", ")?;
             }
-            filter.write(self.settings.get(i).unwrap_or(&Setting::None), f)?;
+            filter.write(self.settings.get(i).unwrap_or(&FilterSetting::None), f)?;
         }
         Ok(())
     }
@@ -336,7 +338,10 @@ mod tests {
             FilterList::decode(&mut Cursor::new(bytes, "p"), FormatVersion::known(version))
         };
         let old = read(&bytes, 18).unwrap();
-        assert_eq!(old.settings, [Setting::Level(1), Setting::Level(1)]);
+        assert_eq!(
+            old.settings,
+            [FilterSetting::Level(1), FilterSetting::Level(1)]
+        );
         let new = encode(&old);
         assert_eq!(new.len(), bytes.len() + 2);
         assert_eq!(read(&new, 22).unwrap(), old);
@@ -422,12 +427,17 @@ mod tests {
             list.to_string(),
             "bitsort, unknown (42), unknown (99), byteshuffle"
         );
-        let stored = |code, options: &[u8]| Setting::Stored {
+        let stored = |code, options: &[u8]| FilterSetting::Stored {
             code,
             options: options.to_vec(),
         };
         let gzip = stored(1, &[99, 0, 0, 0, 0]);
-        let settings = [Setting::None, stored(42, &[7, 7]), gzip, Setting::None];
+        let settings = [
+            FilterSetting::None,
+            stored(42, &[7, 7]),
+            gzip,
+            FilterSetting::None,
+        ];
         assert_eq!(list.settings, settings);
         assert_eq!(encode(&list), bytes);
         for len in 0..bytes.len() {
@@ -454,7 +464,7 @@ mod tests {
             lines: 4,
             line_bytes: 24,
         };
-        assert_eq!(list.settings, [Setting::Image(image)]);
+        assert_eq!(list.settings, [FilterSetting::Image(image)]);
         assert_eq!(list.to_string(), "webp(bgra, lossless, quality 80)");
         for format in 0..=255 {
             let list = decode(&filter(format)).unwrap();
@@ -480,7 +490,7 @@ mod tests {
             bytes.extend(&options);
             let list = decode(&bytes).unwrap();
             assert_eq!(list.filters, [Filter::WebP(Some(PixelFormat::Bgr))]);
-            assert_eq!(list.settings, [Setting::Stored { code: 18, options }]);
+            assert_eq!(list.settings, [FilterSetting::Stored { code: 18, options }]);
             assert_eq!(encode(&list), bytes);
             assert!(list.is_lossy());
         }

@@ -7,7 +7,7 @@ use super::commit::{
     parse_consolidated_commits, parse_ignore, parse_vacuum, path_name,
 };
 use super::cursor::Cursor;
-use super::delete_condition::Condition;
+use super::delete_condition::DeleteCondition;
 use super::encoder::Encoder;
 use super::enumeration::Enumeration;
 use super::filter_list::FilterList;
@@ -165,7 +165,7 @@ fn try_commits(kind: u8, file: &[u8]) -> Result<Result<(), String>> {
                     CommitEntryKind::Delete { range } => file.get(range.clone()),
                     _ => None,
                 };
-                if let Some(Ok(condition)) = delete.map(Condition::decode_delete) {
+                if let Some(Ok(condition)) = delete.map(DeleteCondition::decode_delete) {
                     condition.fields();
                 }
                 commits.push((entry.path.as_str(), delete));
@@ -207,15 +207,15 @@ fn delete_condition() {
     ]
     .concat();
     fuzz("update", [unhex(&update)], Limits::USUAL, |input| {
-        let read = Condition::decode_update(input);
+        let read = DeleteCondition::decode_update(input);
         read.map_or_else(refused, |_| Outcome::Decoded)
     });
     let seeds = [LEAF, SET, &tree].map(unhex);
     fuzz("delete condition", seeds, Limits::USUAL, |input| {
-        let tried = Condition::decode_delete(input).map(|condition| {
+        let tried = DeleteCondition::decode_delete(input).map(|condition| {
             condition.fields();
             let encoded = again("a condition", condition.encode_delete())?;
-            let second = again("a condition", Condition::decode_delete(&encoded))?;
+            let second = again("a condition", DeleteCondition::decode_delete(&encoded))?;
             same("conditions", &condition, &second)
         });
         outcome(tried)

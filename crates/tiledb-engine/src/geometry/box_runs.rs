@@ -15,7 +15,7 @@ const COPIED_AT_ONCE: usize = 4096;
 
 /// Contiguous cells of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct CellRun {
     /// The first cell's number within its tile.
     pub start: usize,
     /// The number of cells.
@@ -132,16 +132,16 @@ impl BoxRuns {
 }
 
 impl Iterator for BoxRuns {
-    type Item = Run;
+    type Item = CellRun;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<CellRun> {
         let start = self.next.take()?;
         let mut following = start;
         if self.step(&mut following) {
             self.next = Some(following);
         }
         self.remaining = self.remaining.saturating_sub(1);
-        Some(Run {
+        Some(CellRun {
             start,
             len: self.len,
         })
@@ -160,7 +160,7 @@ pub fn box_runs(
     cell_order: Layout,
     tile_lo: &[u64],
     clip: &KeyBox,
-    f: &mut impl FnMut(Run),
+    f: &mut impl FnMut(CellRun),
 ) -> Result<()> {
     BoxRuns::new(extents, cell_order, tile_lo, clip)?.for_each(f);
     Ok(())
@@ -190,7 +190,7 @@ fn side(extent: u64, tile_lo: u64, lo: u64, hi: u64) -> Result<BoxSide> {
 
 /// The values of one dimension over the cells of a box, in the order of [`BoxRuns`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Coordinates {
+pub struct BoxCoordinates {
     lo: u64,
     /// Number of different values.
     side: usize,
@@ -199,7 +199,7 @@ pub struct Coordinates {
     cells: usize,
 }
 
-impl Coordinates {
+impl BoxCoordinates {
     /// The values of dimension `dim` over `clip`.
     pub fn new(clip: &KeyBox, cell_order: Layout, dim: usize) -> Result<Self> {
         let too_large = || Error::internal("a box has more cells than this machine can address");
@@ -292,7 +292,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::geometry::key::Native;
+    use crate::geometry::key::NativeKey;
 
     fn clip(lo: &[u64], hi: &[u64]) -> KeyBox {
         KeyBox::new(lo.to_vec(), hi.to_vec()).unwrap()
@@ -338,7 +338,7 @@ mod tests {
             &clip(&[u64::MAX - 1], &[u64::MAX]),
         )
         .unwrap();
-        assert_eq!(last.collect::<Vec<_>>(), [Run { start: 0, len: 2 }]);
+        assert_eq!(last.collect::<Vec<_>>(), [CellRun { start: 0, len: 2 }]);
     }
 
     proptest! {
@@ -382,7 +382,7 @@ mod tests {
 
             for d in dims {
                 let values: Vec<i64> = expected.iter().map(|i| i64::from_key(stored[*i][d])).collect();
-                let coordinates = Coordinates::new(&cells, order, d).unwrap();
+                let coordinates = BoxCoordinates::new(&cells, order, d).unwrap();
                 let mut all = vec![0; values.len()];
                 coordinates.fill(0, &mut all, i64::from_key);
                 prop_assert_eq!(&all, &values);

@@ -13,7 +13,7 @@ use crate::format::schema::{ArraySchema, Dimension, Layout};
 
 use crate::geometry::hilbert::Hilbert;
 use crate::geometry::key::Coordinate;
-use crate::geometry::key::{self, Native};
+use crate::geometry::key::{self, NativeKey};
 
 /// How the values of a dimension are divided into space tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]

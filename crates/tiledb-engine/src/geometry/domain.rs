@@ -146,7 +146,7 @@ impl KeyBox {
 
 /// The inclusive range of one dimension, as in an MBR, a non-empty domain or a current domain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Bounds {
+pub enum DimensionExtent {
     /// A fixed-size dimension.
     Keys {
         /// The smallest key.
@@ -163,7 +163,7 @@ pub enum Bounds {
     },
 }
 
-impl Bounds {
+impl DimensionExtent {
     /// The bounds of a stored range; a range whose low end is above its high end is corrupt.
     pub fn from_range(datatype: Datatype, range: &DomainRange) -> Result<Self> {
         if key::has_key(datatype) {

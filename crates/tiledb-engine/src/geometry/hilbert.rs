@@ -10,7 +10,7 @@ use crate::format::schema::Dimension;
 
 use crate::format::datatype::Datatype;
 use crate::geometry::key::Coordinate;
-use crate::geometry::key::{self, Native, with_native};
+use crate::geometry::key::{self, NativeKey, with_native};
 
 /// The curve through the buckets of `D` dimensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

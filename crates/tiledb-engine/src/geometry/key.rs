@@ -17,7 +17,7 @@ use crate::format::datatype::Datatype;
 const SIGN: u64 = 1 << 63;
 
 /// A native value with an order-preserving key.
-pub trait Native: Copy + Send + Sync + 'static {
+pub trait NativeKey: Copy + Send + Sync + 'static {
     /// The key of this value.
     fn to_key(self) -> u64;
     /// Like [`Self::to_key`], but different for NaNs of different bits: as coordinates they are different cells, while `-0.0`
@@ -40,7 +40,7 @@ pub trait Native: Copy + Send + Sync + 'static {
 
 macro_rules! unsigned {
     ($($t:ty),*) => {$(
-        impl Native for $t {
+        impl NativeKey for $t {
             #[inline]
             fn to_key(self) -> u64 {
                 u64::from(self)
@@ -60,7 +60,7 @@ macro_rules! unsigned {
 
 macro_rules! signed {
     ($($t:ty),*) => {$(
-        impl Native for $t {
+        impl NativeKey for $t {
             #[inline]
             fn to_key(self) -> u64 {
                 i64::from(self).cast_unsigned() ^ SIGN
@@ -81,7 +81,7 @@ macro_rules! signed {
 unsigned!(u8, u16, u32, u64);
 signed!(i8, i16, i32, i64);
 
-impl Native for f64 {
+impl NativeKey for f64 {
     #[inline]
     fn to_key(self) -> u64 {
         if self.is_nan() {
@@ -108,7 +108,7 @@ impl Native for f64 {
     }
 }
 
-impl Native for f32 {
+impl NativeKey for f32 {
     #[inline]
     fn to_key(self) -> u64 {
         if self.is_nan() {
@@ -333,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    fn key_of<T: Native>(value: T) -> u64 {
+    fn key_of<T: NativeKey>(value: T) -> u64 {
         value.to_key()
     }
 

@@ -29,12 +29,12 @@ pub enum KeyColumn {
     /// The strings of a dimension, by their bytes.
     Strings(usize),
     /// Numbers that [`OrderKeys::numbers`] computes.
-    Numbers(Vec<Part>),
+    Numbers(Vec<KeyPart>),
 }
 
 /// A part of a number, in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct KeyPart {
     source: KeySource,
     bits: u32,
 }
@@ -143,7 +143,7 @@ impl OrderKeys {
     /// coordinate of a cell. Cells outside the ranges get numbers of their edge.
     pub fn numbers<'a>(
         &self,
-        parts: &[Part],
+        parts: &[KeyPart],
         cells: usize,
         keys: impl Fn(usize) -> Option<&'a [u64]>,
         at: impl Fn(usize, usize) -> Coordinate<'a>,
@@ -156,7 +156,7 @@ impl OrderKeys {
             let keys = keys(dim).unwrap_or_default().iter();
             keys.take(cells).map(move |key| (*key).clamp(lo, hi))
         };
-        for Part { source, bits } in parts {
+        for KeyPart { source, bits } in parts {
             match *source {
                 KeySource::Hilbert => {
                     let places = (0..cells).map(|cell| {
@@ -275,7 +275,7 @@ fn append_packed(
             }
             continue;
         };
-        let part = Part { source, bits };
+        let part = KeyPart { source, bits };
         match columns.last_mut() {
             Some(KeyColumn::Numbers(packed))
                 if packed.iter().map(|part| part.bits).sum::<u32>() + bits <= NUMBER_BITS =>
@@ -298,7 +298,7 @@ mod tests {
     use crate::format::filter_list::FilterList;
     use crate::format::schema::{ArrayType, CellValNum};
     use crate::format::version::FormatVersion;
-    use crate::geometry::key::Native;
+    use crate::geometry::key::NativeKey;
 
     /// A coordinate of each kind of dimension.
     #[derive(Debug, Clone)]

@@ -12,13 +12,13 @@ mod lists;
 mod tests;
 
 pub use dim_ranges::DimRanges;
-pub use lists::Spans;
+pub use lists::DisjointSpans;
 
 use std::fmt::Write;
 
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
-use crate::geometry::domain::{Bounds, KeyBox};
+use crate::geometry::domain::{DimensionExtent, KeyBox};
 use crate::geometry::key;
 
 /// Ranges for every dimension; a cell matches when each of its coordinates does.
@@ -115,7 +115,7 @@ impl Subarray {
     }
 
     /// Whether some cell within `bounds` may match (one range per dimension, as in an MBR).
-    pub fn intersects(&self, bounds: &[Bounds]) -> bool {
+    pub fn intersects(&self, bounds: &[DimensionExtent]) -> bool {
         self.dims
             .iter()
             .zip(bounds)
@@ -123,7 +123,7 @@ impl Subarray {
     }
 
     /// Whether every cell within `bounds` matches.
-    pub fn covers(&self, bounds: &[Bounds]) -> bool {
+    pub fn covers(&self, bounds: &[DimensionExtent]) -> bool {
         self.dims.len() == bounds.len()
             && self
                 .dims

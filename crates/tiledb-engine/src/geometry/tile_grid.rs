@@ -259,8 +259,8 @@ impl TileBox {
     }
 
     /// The tiles in tile order.
-    pub fn iter(&self) -> Tiles<'_> {
-        Tiles {
+    pub fn iter(&self) -> TileIter<'_> {
+        TileIter {
             tiles: self,
             next: Some(self.lo.clone()),
         }
@@ -291,20 +291,20 @@ impl TileBox {
 
 impl<'a> IntoIterator for &'a TileBox {
     type Item = Vec<u64>;
-    type IntoIter = Tiles<'a>;
-    fn into_iter(self) -> Tiles<'a> {
+    type IntoIter = TileIter<'a>;
+    fn into_iter(self) -> TileIter<'a> {
         self.iter()
     }
 }
 
 /// The tiles of a [`TileBox`] in tile order.
 #[derive(Debug, Clone)]
-pub struct Tiles<'a> {
+pub struct TileIter<'a> {
     tiles: &'a TileBox,
     next: Option<Vec<u64>>,
 }
 
-impl Iterator for Tiles<'_> {
+impl Iterator for TileIter<'_> {
     type Item = Vec<u64>;
 
     fn next(&mut self) -> Option<Vec<u64>> {
@@ -338,7 +338,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::geometry::key::Native;
+    use crate::geometry::key::NativeKey;
 
     fn grid(lo: &[i64], hi: &[i64], extents: &[u64], order: Layout) -> TileGrid {
         let keys = |v: &[i64]| v.iter().map(|x| x.to_key()).collect();

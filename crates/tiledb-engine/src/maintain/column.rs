@@ -2,24 +2,24 @@
 
 use std::ops::Range;
 
-use crate::arrow::{CellData, Cells, StoredCells, TileBuffer};
+use crate::arrow::{CellData, StoredCells, TileBuffer, UnfilteredCells};
 use crate::error::{Error, Result};
 
 /// Decoded cells; offsets are known to ascend and to lie inside the data.
 #[derive(Debug)]
-pub struct Column {
+pub struct DecodedColumn {
     /// The number of cells.
     pub len: usize,
-    cells: Cells,
+    cells: UnfilteredCells,
     /// Size of a cell; 0 if cells differ in size.
     size: usize,
     /// The first offset, which some old releases did not make 0.
     base: u64,
 }
 
-impl Column {
+impl DecodedColumn {
     /// Checks offsets.
-    pub fn new(cells: Cells, size: Option<usize>) -> Result<Self> {
+    pub fn new(cells: UnfilteredCells, size: Option<usize>) -> Result<Self> {
         let mut base = 0;
         if let CellData::Var { offsets, data } = &cells.data {
             base = check_offsets(offsets, cells.len, data.len())?;
@@ -35,7 +35,7 @@ impl Column {
     /// The numbers of a system field.
     pub fn of_numbers(numbers: &[u64]) -> Result<Self> {
         let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-        let cells = Cells {
+        let cells = UnfilteredCells {
             len: numbers.len(),
             data: CellData::Fixed(TileBuffer::copy_of(&bytes)?),
             nulls: None,
@@ -88,7 +88,7 @@ impl Column {
     }
 
     /// The cells as they were decoded.
-    pub fn cells(&self) -> &Cells {
+    pub fn cells(&self) -> &UnfilteredCells {
         &self.cells
     }
 

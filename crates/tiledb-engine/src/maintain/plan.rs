@@ -12,7 +12,7 @@ use crate::geometry::domain::KeyBox;
 
 /// A fragment that may be merged.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct MergeCandidate {
     /// The name.
     pub name: String,
     /// The first time of its cells, in ms.
@@ -31,7 +31,7 @@ pub struct Candidate {
 
 /// How many fragments are merged at a time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Grouping {
+pub struct MergeGrouping {
     /// The fewest fragments of a group.
     pub min_fragments: usize,
     /// The most fragments of a group.
@@ -44,7 +44,7 @@ pub struct Grouping {
     pub steps: usize,
 }
 
-impl Default for Grouping {
+impl Default for MergeGrouping {
     fn default() -> Self {
         Self {
             min_fragments: 2,
@@ -58,7 +58,7 @@ impl Default for Grouping {
 
 /// What makes a set of fragments one that can be merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub struct MergeTerms {
     /// The array is dense.
     pub dense: bool,
     /// Cells of the same coordinates are different cells.
@@ -110,10 +110,10 @@ impl std::fmt::Display for Obstacle {
 
 /// The groups to merge, each in ascending order of age: indices into `all`, which is in the order of age.
 pub fn choose(
-    all: &[Candidate],
+    all: &[MergeCandidate],
     among: &[usize],
-    grouping: &Grouping,
-    terms: Terms,
+    grouping: &MergeGrouping,
+    terms: MergeTerms,
 ) -> Vec<Vec<usize>> {
     let mut groups = Vec::new();
     for run in runs(all, among) {
@@ -130,7 +130,7 @@ pub fn choose(
 }
 
 /// Neighbours in the order of age that may be merged.
-fn runs(all: &[Candidate], among: &[usize]) -> Vec<Vec<usize>> {
+fn runs(all: &[MergeCandidate], among: &[usize]) -> Vec<Vec<usize>> {
     let mut runs: Vec<Vec<usize>> = Vec::new();
     for index in among {
         if !all.get(*index).is_some_and(|c| c.mergeable) {
@@ -148,10 +148,10 @@ fn runs(all: &[Candidate], among: &[usize]) -> Vec<Vec<usize>> {
 
 /// The longest groups, from the oldest fragment on.
 fn merge_whole(
-    all: &[Candidate],
+    all: &[MergeCandidate],
     run: &[usize],
-    grouping: &Grouping,
-    terms: Terms,
+    grouping: &MergeGrouping,
+    terms: MergeTerms,
     groups: &mut Vec<Vec<usize>>,
 ) {
     let mut start = 0;
@@ -181,10 +181,10 @@ fn merge_whole(
 /// Groups by size: the cheapest first, which gains one fragment less for each of its bytes; of groups that cost about the
 /// same the older one.
 fn merge_parts(
-    all: &[Candidate],
+    all: &[MergeCandidate],
     run: &[usize],
-    grouping: &Grouping,
-    terms: Terms,
+    grouping: &MergeGrouping,
+    terms: MergeTerms,
     groups: &mut Vec<Vec<usize>>,
 ) {
     let bytes = |index: usize| all.get(index).map_or(0, |c| c.bytes);
@@ -237,7 +237,7 @@ fn merge_parts(
 }
 
 /// What keeps fragments from being merged; `group` are indices into `all`, ascending.
-pub fn obstacle(all: &[Candidate], group: &[usize], terms: Terms) -> Option<Obstacle> {
+pub fn obstacle(all: &[MergeCandidate], group: &[usize], terms: MergeTerms) -> Option<Obstacle> {
     let members = || group.iter().filter_map(|index| all.get(*index));
     if let Some(member) = members().find(|c| !c.mergeable) {
         return Some(Obstacle::Unmergeable(member.name.clone()));
@@ -272,11 +272,11 @@ pub fn obstacle(all: &[Candidate], group: &[usize], terms: Terms) -> Option<Obst
 }
 
 fn dense_obstacle<'a>(
-    all: &'a [Candidate],
+    all: &'a [MergeCandidate],
     group: &[usize],
-    others: impl Iterator<Item = (usize, &'a Candidate)>,
+    others: impl Iterator<Item = (usize, &'a MergeCandidate)>,
     (first, last): (usize, usize),
-    terms: Terms,
+    terms: MergeTerms,
 ) -> Option<Obstacle> {
     let members = || group.iter().filter_map(|index| all.get(*index));
     let boxes = members()
@@ -311,9 +311,9 @@ fn dense_obstacle<'a>(
 mod tests {
     use super::*;
 
-    fn sparse(sizes: &[u64]) -> Vec<Candidate> {
+    fn sparse(sizes: &[u64]) -> Vec<MergeCandidate> {
         let numbered = sizes.iter().zip(1..);
-        let fragment = |(bytes, t): (&u64, u64)| Candidate {
+        let fragment = |(bytes, t): (&u64, u64)| MergeCandidate {
             name: format!("f{t}"),
             t1: t,
             t2: t,
@@ -325,7 +325,7 @@ mod tests {
         numbered.map(fragment).collect()
     }
 
-    fn dense(boxes: &[(u64, u64, u64, u64)]) -> Vec<Candidate> {
+    fn dense(boxes: &[(u64, u64, u64, u64)]) -> Vec<MergeCandidate> {
         let mut all = sparse(&vec![1; boxes.len()]);
         for (candidate, (x0, x1, y0, y1)) in all.iter_mut().zip(boxes) {
             candidate.cells = KeyBox::new(vec![*x0, *y0], vec![*x1, *y1]);
@@ -333,18 +333,18 @@ mod tests {
         all
     }
 
-    const SPARSE: Terms = Terms {
+    const SPARSE: MergeTerms = MergeTerms {
         dense: false,
         allows_duplicates: false,
         timestamps: true,
         fills_gaps: false,
     };
-    const DENSE: Terms = Terms {
+    const DENSE: MergeTerms = MergeTerms {
         dense: true,
         ..SPARSE
     };
 
-    fn all_of(candidates: &[Candidate]) -> Vec<usize> {
+    fn all_of(candidates: &[MergeCandidate]) -> Vec<usize> {
         (0..candidates.len()).collect()
     }
 
@@ -352,7 +352,7 @@ mod tests {
     fn everything_becomes_one_unless_something_stands_between() {
         let mut all = sparse(&[5, 1, 9, 2]);
         let among = all_of(&all);
-        let grouping = Grouping::default();
+        let grouping = MergeGrouping::default();
         assert_eq!(choose(&all, &among, &grouping, SPARSE), [[0, 1, 2, 3]]);
         all[1].mergeable = false;
         assert_eq!(choose(&all, &among, &grouping, SPARSE), [[2, 3]]);
@@ -365,30 +365,30 @@ mod tests {
         let all = sparse(&[10, 10, 10, 1000, 10, 10, 900]);
         let among = all_of(&all);
         let by = |grouping| choose(&all, &among, &grouping, SPARSE);
-        let default = Grouping::default;
+        let default = MergeGrouping::default;
         assert_eq!(
-            by(Grouping {
+            by(MergeGrouping {
                 max_bytes: 100,
                 ..default()
             }),
             [vec![0, 1, 2], vec![4, 5]]
         );
         assert_eq!(
-            by(Grouping {
+            by(MergeGrouping {
                 size_ratio: 0.5,
                 ..default()
             }),
             [vec![0, 1, 2], vec![4, 5]]
         );
         assert_eq!(
-            by(Grouping {
+            by(MergeGrouping {
                 max_fragments: 2,
                 ..default()
             })[..2],
             [[0, 1], [4, 5]]
         );
         assert_eq!(
-            by(Grouping {
+            by(MergeGrouping {
                 max_bytes: 100,
                 steps: 1,
                 ..default()
@@ -396,7 +396,7 @@ mod tests {
             [[0, 1, 2]]
         );
         assert_eq!(
-            by(Grouping {
+            by(MergeGrouping {
                 max_bytes: 100,
                 min_fragments: 3,
                 ..default()
@@ -404,7 +404,7 @@ mod tests {
             [[0, 1, 2]]
         );
         assert!(
-            by(Grouping {
+            by(MergeGrouping {
                 min_fragments: 8,
                 ..default()
             })
@@ -423,14 +423,14 @@ mod tests {
             Some(Obstacle::Between("f3".to_owned()))
         );
         assert_eq!(between(&[0, 1, 2], SPARSE), None);
-        let duplicates = Terms {
+        let duplicates = MergeTerms {
             allows_duplicates: true,
             ..SPARSE
         };
         assert_eq!(between(&[0, 1], duplicates), None);
         let all = sparse(&[1, 1, 1]);
         assert_eq!(obstacle(&all, &[0, 2], SPARSE), None);
-        let newest = Terms {
+        let newest = MergeTerms {
             timestamps: false,
             ..SPARSE
         };
@@ -448,7 +448,7 @@ mod tests {
             obstacle(&rows, &[0, 2], DENSE),
             Some(Obstacle::Gaps(Some(18)))
         );
-        let filling = Terms {
+        let filling = MergeTerms {
             fills_gaps: true,
             ..DENSE
         };
@@ -463,11 +463,11 @@ mod tests {
         let apart = dense(&[(0, 1, 0, 1), (8, 9, 8, 9), (2, 3, 0, 1)]);
         assert_eq!(obstacle(&apart, &[0, 2], DENSE), None);
         assert_eq!(
-            choose(&apart, &all_of(&apart), &Grouping::default(), DENSE),
+            choose(&apart, &all_of(&apart), &MergeGrouping::default(), DENSE),
             Vec::<Vec<usize>>::new()
         );
         assert_eq!(
-            choose(&apart, &all_of(&apart), &Grouping::default(), filling),
+            choose(&apart, &all_of(&apart), &MergeGrouping::default(), filling),
             [[0, 1, 2]]
         );
     }

@@ -20,12 +20,12 @@ pub struct ReportRow {
     /// What is better afterwards.
     pub gain: String,
     /// Whether it was done.
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
 }
 
 /// Whether something was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StepOutcome {
     /// It would be.
     Planned,
     /// It was.
@@ -34,7 +34,7 @@ pub enum Outcome {
     Skipped(String),
 }
 
-impl std::fmt::Display for Outcome {
+impl std::fmt::Display for StepOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Planned => f.write_str("planned"),

@@ -4,17 +4,17 @@
 
 use std::sync::Arc;
 
-use super::column::Column;
+use super::column::DecodedColumn;
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
-use crate::arrow::{Cells, ColumnType, FloatBits, InvalidUtf8, TileBuffer, TypeOptions};
+use crate::arrow::{ColumnType, FloatBits, InvalidUtf8, TileBuffer, TypeOptions, UnfilteredCells};
 use crate::error::{Error, Result};
 use crate::filter::{EncryptionKey, Pipeline};
 use crate::format::datatype::Datatype;
 use crate::tile::decode::{
-    Bitsort, CellOrder, ColumnDecoder, Needed, TileBytes, cell_numbers_pipeline, decode_u64,
+    Bitsort, CellOrder, ColumnDecoder, NeededCells, TileBytes, cell_numbers_pipeline, decode_u64,
 };
 use crate::tile::fetch::{FetchList, TileTicket};
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// A field of a fragment, ready to be read.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub struct RequestedTile {
 #[derive(Debug)]
 pub enum StoredTile {
     /// Cells of a dimension or an attribute.
-    Cells(Cells),
+    Cells(UnfilteredCells),
     /// Numbers of a system field.
     Numbers(Vec<u64>),
 }
@@ -151,7 +151,7 @@ impl StoredField {
         tile: &TileBytes,
         cells: usize,
         order: Option<&CellOrder>,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<StoredTile> {
         let decoder = match &self.decoder {
             StoredFieldDecoder::Column(decoder) => decoder,
@@ -162,14 +162,16 @@ impl StoredField {
         };
         let cells = match order.filter(|_| decoder.bitsort().is_some()) {
             Some(order) => decoder.decode_moved(tile, order, scratch)?,
-            None => decoder.decode_cells(tile, cells, requested.var_bytes, Needed::All, scratch)?,
+            None => {
+                decoder.decode_cells(tile, cells, requested.var_bytes, NeededCells::All, scratch)?
+            }
         };
         Ok(StoredTile::Cells(cells))
     }
 
     /// The decoded cells as a column, whose offsets are checked.
-    pub fn column(&self, cells: Cells) -> Result<Column> {
-        Column::new(cells, self.cell_bytes)
+    pub fn column(&self, cells: UnfilteredCells) -> Result<DecodedColumn> {
+        DecodedColumn::new(cells, self.cell_bytes)
     }
 
     /// The bytes of a validity tile; `None` if the field has no validity.
@@ -177,7 +179,7 @@ impl StoredField {
         &self,
         tile: &TileBytes,
         cells: usize,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Option<TileBuffer>> {
         match &self.decoder {
             StoredFieldDecoder::Column(decoder) => decoder.validity(tile, cells, scratch),

@@ -87,9 +87,9 @@ impl Drop for Grant {
 
 /// Grants everything.
 #[derive(Debug, Default)]
-pub struct Unlimited;
+pub struct UnlimitedBudget;
 
-impl MemoryBudget for Unlimited {
+impl MemoryBudget for UnlimitedBudget {
     fn reserve(&self, bytes: usize) -> Result<Grant> {
         let release = None;
         Ok(Grant { bytes, release })

@@ -9,10 +9,10 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::budget::{Grant, MemoryBudget, Unlimited};
+use super::budget::{Grant, MemoryBudget, UnlimitedBudget};
 
 /// The two grants of an idle buffer: one of a memory pool, and one of all idle bytes of the engine.
-type Accounts = [Grant; 2];
+type IdleGrants = [Grant; 2];
 
 /// Counts the idle bytes of one engine, in all of its lists.
 ///
@@ -42,7 +42,7 @@ impl IdleLedger {
     }
 
     /// Charges bytes that become idle; `None` if they would be too many for the budget.
-    fn charge(&self, bytes: usize, budget: &dyn MemoryBudget) -> Option<Accounts> {
+    fn charge(&self, bytes: usize, budget: &dyn MemoryBudget) -> Option<IdleGrants> {
         let most = budget.idle_limit();
         let add = |idle: usize| idle.checked_add(bytes).filter(|idle| *idle <= most);
         let added = self
@@ -64,7 +64,7 @@ pub struct IdleBuffers<M> {
     most_bytes: usize,
     ledger: Arc<IdleLedger>,
     /// Longest waiting first.
-    buffers: Mutex<VecDeque<(M, Accounts)>>,
+    buffers: Mutex<VecDeque<(M, IdleGrants)>>,
 }
 
 impl<M: Deref<Target = [u8]>> IdleBuffers<M> {
@@ -96,7 +96,7 @@ impl<M: Deref<Target = [u8]>> IdleBuffers<M> {
         }
     }
 
-    fn push(&self, buffer: M, accounts: Accounts) {
+    fn push(&self, buffer: M, accounts: IdleGrants) {
         let mut buffers = self.buffers();
         buffers.push_back((buffer, accounts));
         let mut bytes = buffers.iter().map(|(idle, _)| idle.len()).sum::<usize>();
@@ -120,7 +120,7 @@ impl<M: Deref<Target = [u8]>> IdleBuffers<M> {
         let _released = std::mem::take(&mut *self.buffers());
     }
 
-    fn buffers(&self) -> MutexGuard<'_, VecDeque<(M, Accounts)>> {
+    fn buffers(&self) -> MutexGuard<'_, VecDeque<(M, IdleGrants)>> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -140,7 +140,7 @@ impl<M: Deref<Target = [u8]>> IdleAccount<M> {
     pub fn closed() -> Arc<Self> {
         Arc::new(Self {
             buffers: Weak::new(),
-            budget: Arc::new(Unlimited),
+            budget: Arc::new(UnlimitedBudget),
         })
     }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn kept(buffers: &IdleBuffers<Vec<u8>>, bytes: usize) {
-        buffers.keep(vec![0; bytes], &Unlimited);
+        buffers.keep(vec![0; bytes], &UnlimitedBudget);
     }
 
     #[test]

@@ -8,37 +8,37 @@ use std::time::Instant;
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 
-use super::metrics::{Count, ScanMetrics};
+use super::metrics::{ScanCount, ScanMetrics};
 use super::order::RowOrder;
 use super::plan::ScanPlan;
 use super::spec::{Predicate, RuntimeCondition, RuntimeFilter};
 use super::threads;
 use super::unit_order::UnitOrder;
 use crate::error::Result;
-use crate::geometry::box_runs::Coordinates;
+use crate::geometry::box_runs::BoxCoordinates;
 use crate::geometry::subarray::Subarray;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::stats::pruner::TilePruner;
 use crate::storage::Storage;
-use crate::tile::fetch::{FetchList, Fetched};
-use crate::tile::tile_memory::{Scratch, TileMemory};
+use crate::tile::fetch::{FetchList, FetchedBytes};
+use crate::tile::tile_memory::{DecodeScratch, TileMemory};
 
 thread_local! {
     /// Decompression contexts are expensive to make, so each decoding thread keeps its own. Decoding threads belong to an
     /// engine and end with it, and so does this.
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    static SCRATCH: RefCell<DecodeScratch> = RefCell::default();
 }
 
 /// How far a partition reads ahead.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct ReadAhead {
     /// Number of partitions whose share of bytes in flight this one uses.
     pub partitions: usize,
     /// Whether the consumer may soon have enough rows: then one unit is read first, and more and more after it.
     pub gradual: bool,
 }
 
-impl Default for Pace {
+impl Default for ReadAhead {
     fn default() -> Self {
         Self {
             partitions: 1,
@@ -64,7 +64,7 @@ pub struct ScanContext {
     /// The order that rows are promised in, if any; the units of the plan follow each other in it.
     pub(super) row_order: Option<Arc<RowOrder>>,
     /// How far to read ahead.
-    pub(super) pace: Pace,
+    pub(super) pace: ReadAhead,
     /// The schema of the batches.
     pub schema: SchemaRef,
     /// The budget that memory is reserved from.
@@ -76,7 +76,7 @@ pub struct ScanContext {
     /// The counters of the scan.
     pub metrics: Arc<ScanMetrics>,
     /// Units that were read; the partitions of a scan may share the count.
-    pub(super) units_read: Arc<Count>,
+    pub(super) units_read: Arc<ScanCount>,
 }
 
 impl ScanContext {
@@ -106,7 +106,7 @@ impl ScanContext {
             runtime: None,
             order: None,
             row_order: None,
-            pace: Pace::default(),
+            pace: ReadAhead::default(),
             plan,
             memory: TileMemory::new(memory, idle),
             storage,
@@ -118,7 +118,7 @@ impl ScanContext {
 
     /// Counts the units that were read here, too.
     #[must_use]
-    pub fn with_units_read(mut self, units_read: Arc<Count>) -> Self {
+    pub fn with_units_read(mut self, units_read: Arc<ScanCount>) -> Self {
         self.units_read = units_read;
         self
     }
@@ -139,7 +139,7 @@ impl ScanContext {
 
     /// Promises rows in an order; the units of the plan follow each other in it.
     #[must_use]
-    pub fn with_row_order(mut self, order: Option<Arc<RowOrder>>, pace: Pace) -> Self {
+    pub fn with_row_order(mut self, order: Option<Arc<RowOrder>>, pace: ReadAhead) -> Self {
         self.row_order = order;
         self.pace = pace;
         self
@@ -183,7 +183,7 @@ impl ScanContext {
     /// caller stops waiting.
     pub async fn decode<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self, &mut Scratch) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&Self, &mut DecodeScratch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let context = Arc::clone(self);
         let work = move |stop| {
@@ -201,7 +201,7 @@ impl ScanContext {
     }
 
     /// Reads the bytes that were asked for, and counts them.
-    pub async fn fetch(&self, list: FetchList) -> Result<Fetched> {
+    pub async fn fetch(&self, list: FetchList) -> Result<FetchedBytes> {
         let start = Instant::now();
         self.metrics.requests.add(list.files());
         self.metrics
@@ -218,15 +218,15 @@ const MOST_KEPT_BYTES: usize = 24 << 20;
 
 /// The columns that later clips may reuse, least recently used first.
 #[derive(Debug, Default)]
-pub struct CoordinateColumns(Mutex<VecDeque<Kept>>);
+pub struct CoordinateColumns(Mutex<VecDeque<KeptCoordinates>>);
 
 /// A column of coordinates.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptCoordinates {
     /// The dimension.
     pub dimension: usize,
     /// The cells that the column covers.
-    pub coordinates: Coordinates,
+    pub coordinates: BoxCoordinates,
     /// Its values.
     pub column: ArrayRef,
     /// The size of the column.
@@ -242,7 +242,7 @@ impl CoordinateColumns {
     }
 
     /// The column of a dimension over the same cells, if it is there.
-    pub fn get(&self, dimension: usize, coordinates: &Coordinates) -> Option<ArrayRef> {
+    pub fn get(&self, dimension: usize, coordinates: &BoxCoordinates) -> Option<ArrayRef> {
         let mut kept = self.kept();
         let found = kept
             .iter()
@@ -255,7 +255,7 @@ impl CoordinateColumns {
     }
 
     /// Keeps a column, and drops the least recently used ones beyond the limit.
-    pub fn keep(&self, new: Kept) {
+    pub fn keep(&self, new: KeptCoordinates) {
         let mut kept = self.kept();
         kept.push_back(new);
         let mut bytes = kept.iter().map(|k| k.bytes).sum::<usize>();
@@ -266,7 +266,7 @@ impl CoordinateColumns {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<KeptCoordinates>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 /// A counter or a sum of nanoseconds.
 #[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+pub struct ScanCount(AtomicU64);
 
-impl Count {
+impl ScanCount {
     /// Adds `n`.
     pub fn add(&self, n: usize) {
         self.0.fetch_add(n as u64, Ordering::Relaxed);
@@ -29,11 +29,11 @@ macro_rules! metrics {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// The counters of one partition of a scan.
         #[derive(Debug, Default)]
-        pub struct ScanMetrics { $($(#[$doc])* pub $name: Count,)* }
+        pub struct ScanMetrics { $($(#[$doc])* pub $name: ScanCount,)* }
 
         impl ScanMetrics {
             /// Every counter with its name, in the order of the work.
-            pub fn all(&self) -> Vec<(&'static str, &Count)> {
+            pub fn all(&self) -> Vec<(&'static str, &ScanCount)> {
                 vec![$((stringify!($name), &self.$name),)*]
             }
         }

@@ -11,7 +11,7 @@ use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
 use crate::scan::plan::versions::witnesses_of_rest;
 use crate::scan::spec::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
-use crate::stats::{Candidate, Extent};
+use crate::stats::{CandidateTile, TileExtent};
 
 /// The unit without the tiles that are ruled out by now, and the context to read it with; `None` if no tile is left.
 pub async fn narrow_unit(
@@ -171,10 +171,10 @@ async fn evaluate(
         });
     }
     let candidates = unit.tiles.iter().zip(&known).map(|(tile, known)| {
-        Ok(Candidate {
+        Ok(CandidateTile {
             tile: tile.tile,
             cells: tile.cells as u64,
-            extent: Extent::Box(boxes_of(plan, tile)?),
+            extent: TileExtent::Box(boxes_of(plan, tile)?),
             known: known.as_deref(),
         })
     });

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::plan::dense::DensePlan;
 use super::plan::sparse_units::{CellVersions, SparseUnit};
 use super::plan::versions::witnesses_of_rest;
-use super::plan::{ScanPlan, Units};
+use super::plan::{PlanUnits, ScanPlan};
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
 use crate::geometry::domain::KeyBox;
@@ -21,7 +21,7 @@ const SMALLEST_CELLS: u64 = 128;
 
 /// A part of a unit.
 #[derive(Debug, Clone)]
-pub enum Part {
+pub enum UnitPart {
     /// Some of its tiles, by their places in the unit.
     Tiles(Range<usize>),
     /// Cells of one of its sparse tiles, by their numbers.
@@ -40,7 +40,7 @@ pub enum Part {
     },
 }
 
-impl Part {
+impl UnitPart {
     /// The places of its tiles in the unit.
     fn tiles(&self) -> Range<usize> {
         match self {
@@ -86,19 +86,19 @@ pub fn halves(
     plan: &ScanPlan,
     subarray: &Subarray,
     unit: u64,
-    part: Option<&Part>,
-) -> Option<[Part; 2]> {
+    part: Option<&UnitPart>,
+) -> Option<[UnitPart; 2]> {
     match &plan.units {
-        Units::Sparse(units) => halves_of_sparse(units.get(usize::try_from(unit).ok()?)?, part),
-        Units::Dense(dense) => halves_of_dense(dense, subarray, &dense.unit_tiles(unit), part),
+        PlanUnits::Sparse(units) => halves_of_sparse(units.get(usize::try_from(unit).ok()?)?, part),
+        PlanUnits::Dense(dense) => halves_of_dense(dense, subarray, &dense.unit_tiles(unit), part),
     }
 }
 
-fn halves_of_sparse(unit: &SparseUnit, part: Option<&Part>) -> Option<[Part; 2]> {
+fn halves_of_sparse(unit: &SparseUnit, part: Option<&UnitPart>) -> Option<[UnitPart; 2]> {
     if unit.versions == CellVersions::Anywhere {
         return None;
     }
-    let tiles = part.map_or(0..unit.tiles.len(), Part::tiles);
+    let tiles = part.map_or(0..unit.tiles.len(), UnitPart::tiles);
     if let Some(halves) = halves_of_tiles(&tiles) {
         return Some(halves);
     }
@@ -107,26 +107,26 @@ fn halves_of_sparse(unit: &SparseUnit, part: Option<&Part>) -> Option<[Part; 2]>
     }
     let tile = tiles.start;
     let cells = match part {
-        Some(Part::Cells { cells, .. }) => cells.clone(),
+        Some(UnitPart::Cells { cells, .. }) => cells.clone(),
         _ => 0..unit.tiles.get(tile)?.cells,
     };
     let middle = middle(&cells, SMALLEST_CELLS)?;
-    Some([cells.start..middle, middle..cells.end].map(|cells| Part::Cells { tile, cells }))
+    Some([cells.start..middle, middle..cells.end].map(|cells| UnitPart::Cells { tile, cells }))
 }
 
 fn halves_of_dense(
     dense: &DensePlan,
     subarray: &Subarray,
     tiles: &[Vec<u64>],
-    part: Option<&Part>,
-) -> Option<[Part; 2]> {
-    let places = part.map_or(0..tiles.len(), Part::tiles);
+    part: Option<&UnitPart>,
+) -> Option<[UnitPart; 2]> {
+    let places = part.map_or(0..tiles.len(), UnitPart::tiles);
     if let Some(halves) = halves_of_tiles(&places) {
         return Some(halves);
     }
     let tile = places.start;
     let cells = match part {
-        Some(Part::Box { cells, .. }) => cells.clone(),
+        Some(UnitPart::Box { cells, .. }) => cells.clone(),
         _ => dense
             .grid
             .tile_box(tiles.get(tile)?)
@@ -137,12 +137,12 @@ fn halves_of_dense(
         return None;
     }
     let [low, high] = halves_of_box(&cells, dense.grid.cell_order())?;
-    Some([low, high].map(|cells| Part::Box { tile, cells }))
+    Some([low, high].map(|cells| UnitPart::Box { tile, cells }))
 }
 
-fn halves_of_tiles(tiles: &Range<usize>) -> Option<[Part; 2]> {
+fn halves_of_tiles(tiles: &Range<usize>) -> Option<[UnitPart; 2]> {
     let middle = middle(tiles, 2)?;
-    Some([tiles.start..middle, middle..tiles.end].map(Part::Tiles))
+    Some([tiles.start..middle, middle..tiles.end].map(UnitPart::Tiles))
 }
 
 /// The middle of at least `smallest` numbers.

@@ -10,8 +10,8 @@ use arrow::array::RecordBatch;
 use crate::error::Result;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
-use crate::tile::fetch::{FetchList, Fetched};
-use crate::tile::tile_memory::Scratch;
+use crate::tile::fetch::{FetchList, FetchedBytes};
+use crate::tile::tile_memory::DecodeScratch;
 
 /// A unit that is read in two rounds. Its parts are read together, and each gives one batch.
 pub(super) trait TwoRoundUnit: Sized + Send + Sync + 'static {
@@ -37,8 +37,8 @@ pub(super) trait TwoRoundUnit: Sized + Send + Sync + 'static {
         &self,
         context: &ScanContext,
         first: Vec<Self::First>,
-        fetched: &Fetched,
-        scratch: &mut Scratch,
+        fetched: &FetchedBytes,
+        scratch: &mut DecodeScratch,
     ) -> Result<Vec<Self::Part>>;
 
     /// Requests the columns that the first round left out of a part.
@@ -55,8 +55,8 @@ pub(super) trait TwoRoundUnit: Sized + Send + Sync + 'static {
         context: &ScanContext,
         part: &mut Self::Part,
         later: &Self::Later,
-        fetched: &Fetched,
-        scratch: &mut Scratch,
+        fetched: &FetchedBytes,
+        scratch: &mut DecodeScratch,
     ) -> Result<()>;
 
     /// The rows of a part.

@@ -14,13 +14,13 @@ use crate::tile::selection::Selection;
 const ROWS_AT_ONCE: usize = 16 << 10;
 
 /// Decoded columns by table column, each with one value a cell.
-pub(super) type Columns = Vec<(usize, ArrayRef)>;
+pub(super) type DecodedColumns = Vec<(usize, ArrayRef)>;
 
 /// Evaluates the predicate on the selected rows only: it must not see cells that are hidden or were not asked for.
 pub(super) fn apply_predicate(
     predicate: Option<&dyn Predicate>,
     selection: Selection,
-    columns: &Columns,
+    columns: &DecodedColumns,
 ) -> Result<Selection> {
     let Some(predicate) = predicate else {
         return Ok(selection);
@@ -63,7 +63,7 @@ pub(super) fn evaluate(
 pub(super) fn keep_selected(
     plan: &ScanPlan,
     selection: &mut Selection,
-    columns: &mut Columns,
+    columns: &mut DecodedColumns,
 ) -> Result<Selection> {
     let rows = Selection::all(selection.count());
     let selected = std::mem::replace(selection, rows);
@@ -78,7 +78,7 @@ pub(super) fn keep_selected(
 pub(super) fn batch(
     context: &ScanContext,
     selection: &Selection,
-    columns: &Columns,
+    columns: &DecodedColumns,
 ) -> Result<RecordBatch> {
     let projected = context
         .plan
@@ -94,7 +94,7 @@ pub(super) fn batch(
 }
 
 /// A decoded column.
-pub(super) fn find(columns: &Columns, column: usize) -> Result<&ArrayRef> {
+pub(super) fn find(columns: &DecodedColumns, column: usize) -> Result<&ArrayRef> {
     columns
         .iter()
         .find(|(c, _)| *c == column)

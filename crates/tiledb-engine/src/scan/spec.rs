@@ -11,7 +11,7 @@ use crate::array::table::ArrayTable;
 use crate::error::Result;
 use crate::geometry::subarray::{DimRanges, Subarray};
 use crate::stats::pruner::TilePruner;
-use crate::tile::needles::Needles;
+use crate::tile::needles::NeedleSet;
 
 /// What a dense array shows for cells that were never written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub struct TextCondition {
     pub predicate: Arc<dyn Predicate>,
     /// Every string that satisfies it contains one of these, none of which is empty; `None` if no such strings are
     /// known.
-    pub needles: Option<Needles>,
+    pub needles: Option<NeedleSet>,
 }
 
 /// A predicate as a conjunction of conditions.

@@ -13,14 +13,14 @@ use futures::stream::{self, FuturesOrdered, Stream};
 
 use super::context::ScanContext;
 use super::order::{InSequence, RowOrder};
-use super::parts::{Part, halves};
-use super::plan::Units;
+use super::parts::{UnitPart, halves};
+use super::plan::PlanUnits;
 use super::units::UnitQueue;
 use super::{dense, sparse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::narrow::narrow_unit;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// Units in flight for each partition: while the rows of the first are consumed, the second is decoded and the third is
 /// fetched.
@@ -35,7 +35,7 @@ const UNITS_AHEAD_BY_PROMISE: usize = 2;
 impl ScanContext {
     async fn read(self: &Arc<Self>, work: StreamWork) -> Result<UnitBatches> {
         let (batches, grant) = match &self.plan.units {
-            Units::Sparse(units) => {
+            PlanUnits::Sparse(units) => {
                 let index = usize::try_from(work.unit)?;
                 let unit = units
                     .get(index)
@@ -49,7 +49,7 @@ impl ScanContext {
                     None => (Vec::new(), None),
                 }
             }
-            Units::Dense(dense) => {
+            PlanUnits::Dense(dense) => {
                 let condition = self.condition()?;
                 let tiles = dense.unit_tiles(work.unit);
                 let (tiles, within) = match &work.part {
@@ -89,7 +89,7 @@ impl ScanContext {
         batches: Vec<RecordBatch>,
         grant: Option<Grant>,
     ) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
-        let work = move |context: &Self, _: &mut Scratch| {
+        let work = move |context: &Self, _: &mut DecodeScratch| {
             if order.is_kept_by(&batches)? {
                 return Ok((batches, grant));
             }
@@ -124,7 +124,7 @@ struct UnitBatches {
 struct StreamWork {
     unit: u64,
     /// The part of it that is read; `None` if all of it.
-    part: Option<Part>,
+    part: Option<UnitPart>,
     /// Whether the unit has been read after it.
     completes_unit: bool,
 }

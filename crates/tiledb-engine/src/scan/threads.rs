@@ -21,7 +21,7 @@ pub async fn decode_until_dropped<T: Send + 'static>(
     engine: &Engine,
     work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
 ) -> Result<T> {
-    let waiting = Waiting::default();
+    let waiting = WaiterFlag::default();
     let stop = Arc::clone(&waiting.0);
     #[cfg(any(test, feature = "testing"))]
     if crate::simulated::world().is_some() {
@@ -38,9 +38,9 @@ pub async fn decode_until_dropped<T: Send + 'static>(
 
 /// The flag of work that somebody waits for. Dropping this value sets the flag.
 #[derive(Default)]
-struct Waiting(Arc<AtomicBool>);
+struct WaiterFlag(Arc<AtomicBool>);
 
-impl Drop for Waiting {
+impl Drop for WaiterFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

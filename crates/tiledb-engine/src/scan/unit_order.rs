@@ -23,8 +23,8 @@ use crate::array::fragment::TileIdx;
 use crate::error::{Error, Result};
 use crate::geometry::domain::KeyBox;
 use crate::scan::plan::dense::{DensePlan, StoredAs};
-use crate::scan::plan::{ScanPlan, Units};
-use crate::stats::{Candidate, Extent, KnownStatistics};
+use crate::scan::plan::{PlanUnits, ScanPlan};
+use crate::stats::{CandidateTile, KnownStatistics, TileExtent};
 
 /// Plans with more tiles are read in stored order.
 const MOST_TILES: usize = 1 << 18;
@@ -121,11 +121,11 @@ async fn order_units(
     let candidates = tiles.iter().map(|tile| {
         let known = tile.fragment.and_then(|number| known.get(&number));
         let extent = match (&tile.extent, tile.fragment) {
-            (Some(cells), _) => Extent::Cells(cells),
-            (None, Some(number)) => Extent::Box(plan.boxes.get(number).ok_or_else(unplanned)?),
+            (Some(cells), _) => TileExtent::Cells(cells),
+            (None, Some(number)) => TileExtent::Box(plan.boxes.get(number).ok_or_else(unplanned)?),
             (None, None) => return Err(unplanned()),
         };
-        Ok(Candidate {
+        Ok(CandidateTile {
             tile: tile.tile,
             cells: tile.cells,
             extent,
@@ -175,7 +175,7 @@ fn tiles(plan: &ScanPlan, units: Range<u64>) -> Result<Option<Vec<RankedTile>>> 
             return Ok(None);
         }
         match &plan.units {
-            Units::Sparse(all) => {
+            PlanUnits::Sparse(all) => {
                 let unit = all.get(usize::try_from(unit)?);
                 let of_unit = unit.iter().flat_map(|unit| &unit.tiles);
                 tiles.extend(of_unit.map(|tile| RankedTile {
@@ -186,7 +186,7 @@ fn tiles(plan: &ScanPlan, units: Range<u64>) -> Result<Option<Vec<RankedTile>>> 
                     extent: None,
                 }));
             }
-            Units::Dense(dense) => {
+            PlanUnits::Dense(dense) => {
                 let of_unit = dense.unit_tiles(unit);
                 tiles.extend(of_unit.iter().map(|tile| dense_tile(dense, number, tile)));
             }

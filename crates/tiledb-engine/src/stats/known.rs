@@ -5,22 +5,22 @@
 
 use arrow::array::ArrayRef;
 
-use super::trust::{FieldTrust, TileStatistics};
+use super::trust::{FieldTrust, StoredTileStatistics};
 use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted};
 use crate::array::fragment::{Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
-use crate::array::table::{Supply, fill_column, supply};
+use crate::array::table::{TableColumnSource, fill_column, supply};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The known statistics of some columns of a fragment.
 #[derive(Debug, Default)]
 pub struct KnownStatistics {
-    columns: Vec<(usize, Known)>,
+    columns: Vec<(usize, KnownColumn)>,
 }
 
 /// What is known about one column.
 #[derive(Debug)]
-pub(super) enum Known {
+pub(super) enum KnownColumn {
     /// Nothing.
     Nothing,
     /// Every cell has this value, because the fragment does not store the column.
@@ -69,8 +69,10 @@ impl KnownStatistics {
                 continue;
             };
             *of_column = match loaded.next() {
-                Some((trust, statistics)) => Known::Stored(StoredStatistics { statistics, trust }),
-                None => Known::Nothing,
+                Some((trust, statistics)) => {
+                    KnownColumn::Stored(StoredStatistics { statistics, trust })
+                }
+                None => KnownColumn::Nothing,
             };
         }
         Ok(Self { columns: known })
@@ -85,17 +87,17 @@ impl KnownStatistics {
         let mut known = Vec::new();
         for column in columns {
             if table.system_column(*column).is_some()
-                && let Supply::Constant(value) = supply(table, fragment, *column)?
+                && let TableColumnSource::Constant(value) = supply(table, fragment, *column)?
             {
-                known.push((*column, Known::Constant(value)));
+                known.push((*column, KnownColumn::Constant(value)));
             }
         }
         Ok(Self { columns: known })
     }
 
-    pub(super) fn column(&self, column: usize) -> &Known {
+    pub(super) fn column(&self, column: usize) -> &KnownColumn {
         let found = self.columns.iter().find(|(c, _)| *c == column);
-        found.map_or(&Known::Nothing, |(_, known)| known)
+        found.map_or(&KnownColumn::Nothing, |(_, known)| known)
     }
 }
 
@@ -104,28 +106,32 @@ fn describe(
     table: &ArrayTable,
     fragment: &Fragment,
     column: usize,
-) -> Result<(Option<(FragmentField, FieldTrust)>, Known)> {
+) -> Result<(Option<(FragmentField, FieldTrust)>, KnownColumn)> {
     let Some(ty) = table.types.get(column) else {
         return Err(Error::internal(format!("the table has no column {column}")));
     };
     match supply(table, fragment, column)? {
-        Supply::Fill => {
+        TableColumnSource::Fill => {
             // A fill value that cannot be read is an error when cells are read, not here.
             let fill = fill_column(table, column, 1);
-            Ok((None, fill.map_or(Known::Nothing, Known::Constant)))
+            Ok((
+                None,
+                fill.map_or(KnownColumn::Nothing, KnownColumn::Constant),
+            ))
         }
-        Supply::Constant(value) => Ok((None, Known::Constant(value))),
-        Supply::Field(field @ FragmentField::Timestamps) => {
-            Ok((Some((field, FieldTrust::of_write_times())), Known::Nothing))
-        }
-        Supply::Field(field @ FragmentField::Attribute(number)) => {
+        TableColumnSource::Constant(value) => Ok((None, KnownColumn::Constant(value))),
+        TableColumnSource::Field(field @ FragmentField::Timestamps) => Ok((
+            Some((field, FieldTrust::of_write_times())),
+            KnownColumn::Nothing,
+        )),
+        TableColumnSource::Field(field @ FragmentField::Attribute(number)) => {
             let attribute = fragment.schema.attributes.get(number);
             let trust = attribute
                 .map(|a| FieldTrust::of_attribute(fragment, a, ty))
                 .filter(FieldTrust::has_bounds);
-            Ok((trust.map(|trust| (field, trust)), Known::Nothing))
+            Ok((trust.map(|trust| (field, trust)), KnownColumn::Nothing))
         }
-        Supply::Field(_) => Ok((None, Known::Nothing)),
+        TableColumnSource::Field(_) => Ok((None, KnownColumn::Nothing)),
     }
 }
 
@@ -138,12 +144,12 @@ impl StoredStatistics {
     /// The number of cells in a tile that are stored as NULL.
     pub(super) fn null_count(&self, tile: TileIdx) -> Option<u64> {
         self.trust
-            .null_count(&TileStatistics::of(&self.statistics, tile))
+            .null_count(&StoredTileStatistics::of(&self.statistics, tile))
     }
 
     /// The smallest and the largest stored value of a tile of `cells` cells, if the statistics prove them.
     pub(super) fn min_max(&self, tile: TileIdx, cells: u64) -> Option<(&[u8], &[u8])> {
-        let stored = TileStatistics::of(&self.statistics, tile);
+        let stored = StoredTileStatistics::of(&self.statistics, tile);
         self.trust.limits(cells, &stored)
     }
 }

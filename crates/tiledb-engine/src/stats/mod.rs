@@ -9,4 +9,4 @@ pub mod trust;
 
 pub use bounds::outer_zeros;
 pub use known::KnownStatistics;
-pub use statistics_cache::{Candidate, Extent, StatisticsCache};
+pub use statistics_cache::{CandidateTile, StatisticsCache, TileExtent};

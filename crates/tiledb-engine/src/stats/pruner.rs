@@ -47,12 +47,12 @@ pub trait TilePruner: fmt::Debug + Send + Sync {
     fn columns(&self) -> &[usize];
 
     /// A verdict for every tile; [`Verdict::Something`] where statistics do not decide.
-    fn evaluate(&self, tiles: &TileStatistics) -> Vec<Verdict>;
+    fn evaluate(&self, tiles: &PrunedTileStatistics) -> Vec<Verdict>;
 }
 
 /// The statistics of some tiles: each array has one value per tile.
 #[derive(Debug)]
-pub struct TileStatistics {
+pub struct PrunedTileStatistics {
     /// The number of tiles.
     pub tiles: usize,
     /// The number of cells in each tile.

@@ -15,19 +15,19 @@ use arrow::datatypes::DataType;
 use crate::array::fragment::boxes::{TileBoxes, TileRange};
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::array::table::ArrayTable;
-use crate::arrow::{CellData, Cells, ColumnType, TileBuffer};
+use crate::arrow::{CellData, ColumnType, TileBuffer, UnfilteredCells};
 use crate::error::{Error, Result};
 use crate::format::schema::CellValNum;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
 use crate::stats::enumerated::ValueOrder;
-use crate::stats::known::{Known, KnownStatistics, StoredStatistics};
-use crate::stats::pruner::{ColumnStatistics, TilePruner, TileStatistics, Verdict};
+use crate::stats::known::{KnownColumn, KnownStatistics, StoredStatistics};
+use crate::stats::pruner::{ColumnStatistics, PrunedTileStatistics, TilePruner, Verdict};
 use crate::stats::{bounds, outer_zeros};
 
 /// The box around the cells of a tile.
 #[derive(Debug, Clone, Copy)]
-pub enum Extent<'a> {
+pub enum TileExtent<'a> {
     /// The tile's box.
     Box(&'a TileBoxes),
     /// This box.
@@ -36,13 +36,13 @@ pub enum Extent<'a> {
 
 /// A tile that a pruner is evaluated on.
 #[derive(Debug, Clone, Copy)]
-pub struct Candidate<'a> {
+pub struct CandidateTile<'a> {
     /// Its number in the fragment.
     pub tile: TileIdx,
     /// The number of cells that its statistics cover.
     pub cells: u64,
     /// The box around its cells.
-    pub extent: Extent<'a>,
+    pub extent: TileExtent<'a>,
     /// The statistics of its attributes; `None` if it may be pruned by its coordinates only.
     pub known: Option<&'a KnownStatistics>,
 }
@@ -51,13 +51,13 @@ pub struct Candidate<'a> {
 type StoredBounds = (Vec<u8>, Vec<u8>);
 
 /// The number of a fragment in the plan, and columns.
-type Asked = (usize, Vec<usize>);
+type StatisticsKey = (usize, Vec<usize>);
 
 /// The statistics of a plan's fragments, loaded as they are needed.
 #[derive(Debug)]
 pub struct StatisticsCache {
     table: Arc<ArrayTable>,
-    known: Mutex<HashMap<Asked, Arc<KnownStatistics>>>,
+    known: Mutex<HashMap<StatisticsKey, Arc<KnownStatistics>>>,
     orders: Vec<OnceLock<Option<ValueOrder>>>,
 }
 
@@ -123,7 +123,7 @@ impl StatisticsCache {
     pub fn evaluate(
         &self,
         pruner: &dyn TilePruner,
-        tiles: &[Candidate<'_>],
+        tiles: &[CandidateTile<'_>],
     ) -> Result<Vec<Verdict>> {
         if tiles.is_empty() {
             return Ok(Vec::new());
@@ -134,7 +134,11 @@ impl StatisticsCache {
     }
 
     /// The statistics of some columns of some tiles.
-    pub fn statistics(&self, columns: &[usize], tiles: &[Candidate<'_>]) -> Result<TileStatistics> {
+    pub fn statistics(
+        &self,
+        columns: &[usize],
+        tiles: &[CandidateTile<'_>],
+    ) -> Result<PrunedTileStatistics> {
         let columns = columns
             .iter()
             .map(|column| {
@@ -148,14 +152,14 @@ impl StatisticsCache {
                 })
             })
             .collect::<Result<_>>()?;
-        Ok(TileStatistics {
+        Ok(PrunedTileStatistics {
             tiles: tiles.len(),
             cells: tiles.iter().map(|t| t.cells).collect::<Vec<_>>().into(),
             columns,
         })
     }
 
-    fn bounds(&self, column: usize, tiles: &[Candidate<'_>]) -> Result<CachedBounds> {
+    fn bounds(&self, column: usize, tiles: &[CandidateTile<'_>]) -> Result<CachedBounds> {
         let ty = self
             .table
             .types
@@ -187,18 +191,18 @@ impl StatisticsCache {
         &self,
         column: usize,
         ty: &ColumnType,
-        tiles: &[Candidate<'_>],
+        tiles: &[CandidateTile<'_>],
     ) -> Result<CachedBounds> {
         let dimension = self.table.snapshot.schema.dimensions.get(column);
         let dimension = dimension.ok_or_else(|| Error::internal("there is no such dimension"))?;
         let datatype = dimension.datatype;
         let stored = |(lo, hi)| (key::from_key(datatype, lo), key::from_key(datatype, hi));
-        let ends = |tile: &Candidate<'_>| match tile.extent {
-            Extent::Box(boxes) => match boxes.range(tile.tile.get(), column) {
+        let ends = |tile: &CandidateTile<'_>| match tile.extent {
+            TileExtent::Box(boxes) => match boxes.range(tile.tile.get(), column) {
                 TileRange::Bytes { lo, hi } => Some((lo.to_vec(), hi.to_vec())),
                 range => range.keys().map(stored),
             },
-            Extent::Cells(cells) => cells.range(column).map(stored),
+            TileExtent::Cells(cells) => cells.range(column).map(stored),
         };
         let mut bounds = CachedBounds::unknown(ty, tiles);
         bounds.nulls = vec![Some(0); tiles.len()];
@@ -221,9 +225,9 @@ impl StatisticsCache {
         &self,
         column: usize,
         ty: &ColumnType,
-        tiles: &[Candidate<'_>],
+        tiles: &[CandidateTile<'_>],
     ) -> Result<CachedBounds> {
-        let same = |a: &Candidate<'_>, b: &Candidate<'_>| match (a.known, b.known) {
+        let same = |a: &CandidateTile<'_>, b: &CandidateTile<'_>| match (a.known, b.known) {
             (Some(a), Some(b)) => std::ptr::eq(a, b),
             (a, b) => a.is_none() && b.is_none(),
         };
@@ -231,9 +235,9 @@ impl StatisticsCache {
         for run in tiles.chunk_by(same) {
             let known = run.first().and_then(|t| t.known);
             parts.push(match known.map(|known| known.column(column)) {
-                None | Some(Known::Nothing) => CachedBounds::unknown(ty, run),
-                Some(Known::Constant(value)) => CachedBounds::constant(value, ty, run)?,
-                Some(Known::Stored(stored)) => self.stored(column, ty, stored, run)?,
+                None | Some(KnownColumn::Nothing) => CachedBounds::unknown(ty, run),
+                Some(KnownColumn::Constant(value)) => CachedBounds::constant(value, ty, run)?,
+                Some(KnownColumn::Stored(stored)) => self.stored(column, ty, stored, run)?,
             });
         }
         CachedBounds::concat(parts)
@@ -244,7 +248,7 @@ impl StatisticsCache {
         column: usize,
         ty: &ColumnType,
         stored: &StoredStatistics,
-        tiles: &[Candidate<'_>],
+        tiles: &[CandidateTile<'_>],
     ) -> Result<CachedBounds> {
         let mut bounds = CachedBounds::unknown(ty, tiles);
         if ty.fill_is_null() && !stored.is_text() {
@@ -300,7 +304,7 @@ impl StatisticsCache {
         column: usize,
         ty: &ColumnType,
         stored: &StoredStatistics,
-        tiles: &[Candidate<'_>],
+        tiles: &[CandidateTile<'_>],
         bounds: &mut CachedBounds,
     ) -> Result<()> {
         let (Some(values), Some(order)) = (ty.enumeration_values(), self.orders.get(column)) else {
@@ -343,7 +347,7 @@ impl StatisticsCache {
 }
 
 impl CachedBounds {
-    fn unknown(ty: &ColumnType, tiles: &[Candidate<'_>]) -> Self {
+    fn unknown(ty: &ColumnType, tiles: &[CandidateTile<'_>]) -> Self {
         let nothing = new_null_array(value_type(ty), tiles.len());
         Self {
             min: Arc::clone(&nothing),
@@ -354,7 +358,7 @@ impl CachedBounds {
     }
 
     /// The bounds if every cell has the same value.
-    fn constant(value: &ArrayRef, ty: &ColumnType, tiles: &[Candidate<'_>]) -> Result<Self> {
+    fn constant(value: &ArrayRef, ty: &ColumnType, tiles: &[CandidateTile<'_>]) -> Result<Self> {
         let mut bounds = Self::unknown(ty, tiles);
         let null = value.is_null(0);
         let nulls = tiles.iter().map(|t| Some(if null { t.cells } else { 0 }));
@@ -427,7 +431,7 @@ fn converted(
                 None => values.resize(values.len() + size, 0),
             }
         }
-        let cells = Cells {
+        let cells = UnfilteredCells {
             len: ends.len(),
             data: CellData::Fixed(TileBuffer::copy_of(&values).ok()?),
             nulls: Some(nulls.clone()),

@@ -11,12 +11,12 @@ mod proofs;
 #[cfg(test)]
 mod tests;
 
-pub use proofs::Known;
+pub use proofs::ProvenAggregates;
 
 use serde::{Deserialize, Serialize};
 
 use crate::array::fragment::boxes::LARGE_FLOAT;
-use crate::array::fragment::statistics::{FieldStatistics, Sum};
+use crate::array::fragment::statistics::{FieldStatistics, TileSum};
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::arrow::ColumnType;
 use crate::format::datatype::Datatype;
@@ -30,7 +30,7 @@ const EXACT_FLOAT: u128 = 1 << 53;
 
 /// Which sums of floats may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Rounding {
+pub enum SumRounding {
     /// Sums of tiles, whose last digits may differ from those of a sum over all cells.
     #[default]
     ByTile,
@@ -40,7 +40,7 @@ pub enum Rounding {
 
 /// The aggregates of a column over whole tiles that are requested, besides the number of values that are not NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct RequestedAggregates {
     /// The table column.
     pub column: usize,
     /// Whether the minimum is requested.
@@ -64,18 +64,18 @@ pub enum SumAs {
 
 /// The stored statistics of one tile.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct TileStatistics<'a> {
+pub struct StoredTileStatistics<'a> {
     /// The minimum.
     pub min: Option<&'a [u8]>,
     /// The maximum.
     pub max: Option<&'a [u8]>,
     /// The sum.
-    pub sum: Option<Sum>,
+    pub sum: Option<TileSum>,
     /// The number of NULLs.
     pub null_count: Option<u64>,
 }
 
-impl<'a> TileStatistics<'a> {
+impl<'a> StoredTileStatistics<'a> {
     /// The statistics of a tile.
     pub fn of(statistics: &'a FieldStatistics, tile: TileIdx) -> Self {
         Self {
@@ -110,7 +110,7 @@ pub struct FieldTrust {
     codes: Option<usize>,
     /// Whether the usual fill value of CHAR, which isn't ASCII, reads as NULL.
     fill_is_null: bool,
-    rounding: Rounding,
+    rounding: SumRounding,
 }
 
 /// Whether the MBRs of a fragment have the smallest and the largest coordinate of a dimension.
@@ -144,7 +144,7 @@ impl FieldTrust {
             nat_is_null: false,
             codes: None,
             fill_is_null: false,
-            rounding: Rounding::default(),
+            rounding: SumRounding::default(),
         })
     }
 
@@ -172,7 +172,7 @@ impl FieldTrust {
             nat_is_null: false,
             codes: None,
             fill_is_null: false,
-            rounding: Rounding::default(),
+            rounding: SumRounding::default(),
         }
     }
 
@@ -205,13 +205,13 @@ impl FieldTrust {
             nat_is_null: false,
             codes: None,
             fill_is_null: false,
-            rounding: Rounding::default(),
+            rounding: SumRounding::default(),
         }
     }
 
     /// Sets which sums of floats may be used.
     #[must_use]
-    pub fn with_rounding(mut self, rounding: Rounding) -> Self {
+    pub fn with_rounding(mut self, rounding: SumRounding) -> Self {
         self.rounding = rounding;
         self
     }
@@ -231,12 +231,12 @@ impl FieldTrust {
     }
 
     /// Whether statistics can answer a request at all; needs no statistics.
-    pub fn may_know(&self, asked: &Asked) -> bool {
+    pub fn may_know(&self, asked: &RequestedAggregates) -> bool {
         let bounds = asked.min || asked.max;
         let numeric = match self.kind {
             StatisticsKind::Integer(datatype) => datatype.is_integer(),
             StatisticsKind::Float(_) => {
-                self.rounding == Rounding::ByTile && asked.sum != Some(SumAs::Integer)
+                self.rounding == SumRounding::ByTile && asked.sum != Some(SumAs::Integer)
             }
             _ => false,
         };
@@ -250,7 +250,7 @@ impl FieldTrust {
     }
 
     /// Whether the bounds must be loaded.
-    pub fn needs_bounds(&self, asked: &Asked) -> bool {
+    pub fn needs_bounds(&self, asked: &RequestedAggregates) -> bool {
         let of_sums = match self.kind {
             StatisticsKind::Integer(datatype) => asked.sum.is_some() && self.bounds_sums(datatype),
             StatisticsKind::Float(datatype) => {
@@ -263,7 +263,7 @@ impl FieldTrust {
     }
 
     /// Whether the sum must be loaded.
-    pub fn needs_sum(&self, asked: &Asked) -> bool {
+    pub fn needs_sum(&self, asked: &RequestedAggregates) -> bool {
         let of_bounds = matches!(self.kind, StatisticsKind::Float(_)) && (asked.min || asked.max);
         asked.sum.is_some() || of_bounds
     }
@@ -276,7 +276,7 @@ impl FieldTrust {
     /// Whether bounds are needed to limit the sum: sums of small integers cannot overflow, but where they must be
     /// exact, bounds give a tighter limit than the type.
     fn bounds_sums(&self, datatype: Datatype) -> bool {
-        datatype.size() == 8 || self.rounding == Rounding::Exact
+        datatype.size() == 8 || self.rounding == SumRounding::Exact
     }
 
     /// Whether bounds are strings, which are valid up to their first NUL byte.
@@ -316,9 +316,9 @@ fn numbers(datatype: Datatype) -> StatisticsKind {
 
 /// A sum of floats far from the limits at which sums saturate: no value was NaN, unless some values were near the
 /// limits themselves.
-fn small_sum(sum: Option<Sum>) -> Option<f64> {
+fn small_sum(sum: Option<TileSum>) -> Option<f64> {
     match sum {
-        Some(Sum::Float(sum)) => Some(sum).filter(|sum| is_small(*sum)),
+        Some(TileSum::Float(sum)) => Some(sum).filter(|sum| is_small(*sum)),
         _ => None,
     }
 }

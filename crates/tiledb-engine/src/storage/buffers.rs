@@ -18,14 +18,14 @@ pub(super) type FileBuffers = Arc<IdleAccount<Vec<u8>>>;
 
 /// A buffer of a given length that is kept for others when dropped.
 #[derive(Debug)]
-pub(super) struct Buffer {
+pub(super) struct RecycledBytes {
     bytes: Vec<u8>,
     len: usize,
     /// Where it returns to; `None` if it is too short to be kept.
     home: Option<FileBuffers>,
 }
 
-impl Buffer {
+impl RecycledBytes {
     /// A buffer of `len` bytes; what they are is left to chance.
     pub(super) fn new(len: usize, buffers: &FileBuffers) -> std::io::Result<Self> {
         let home = (len >= SMALLEST_KEPT).then(|| Arc::clone(buffers));
@@ -50,13 +50,13 @@ impl Buffer {
     }
 }
 
-impl AsRef<[u8]> for Buffer {
+impl AsRef<[u8]> for RecycledBytes {
     fn as_ref(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
-impl Drop for Buffer {
+impl Drop for RecycledBytes {
     fn drop(&mut self) {
         if let Some(home) = &self.home {
             home.keep(std::mem::take(&mut self.bytes));
@@ -73,18 +73,18 @@ mod tests {
     fn a_buffer_is_used_again_when_its_last_slice_is_gone() {
         let engine = Engine::new(EngineOptions::default());
         let buffers = engine.file_account(None);
-        let mut buffer = Buffer::new(1 << 20, &buffers).unwrap();
+        let mut buffer = RecycledBytes::new(1 << 20, &buffers).unwrap();
         buffer.as_mut_slice().fill(7);
         let bytes = buffer.freeze();
         let slice = bytes.slice(5..6);
         let address = bytes.as_ptr();
         drop(bytes);
-        let other = Buffer::new(1 << 20, &buffers).unwrap();
+        let other = RecycledBytes::new(1 << 20, &buffers).unwrap();
         assert_ne!(other.as_ref().as_ptr(), address, "it is still in use");
         assert_eq!(slice, [7_u8][..]);
         drop(slice);
         assert_eq!(engine.idle_bytes(), 1 << 20);
-        let again = Buffer::new(1 << 20, &buffers).unwrap();
+        let again = RecycledBytes::new(1 << 20, &buffers).unwrap();
         assert_eq!(again.as_ref().as_ptr(), address);
         assert_eq!((again.as_ref().len(), engine.idle_bytes()), (1 << 20, 0));
     }
@@ -93,8 +93,8 @@ mod tests {
     fn a_shorter_use_of_a_longer_buffer_shows_only_its_length() {
         let engine = Engine::new(EngineOptions::default());
         let buffers = engine.file_account(None);
-        drop(Buffer::new(100 << 10, &buffers).unwrap());
-        let mut shorter = Buffer::new(99 << 10, &buffers).unwrap();
+        drop(RecycledBytes::new(100 << 10, &buffers).unwrap());
+        let mut shorter = RecycledBytes::new(99 << 10, &buffers).unwrap();
         shorter.as_mut_slice().fill(1);
         assert_eq!(shorter.as_ref().len(), 99 << 10);
         assert_eq!(shorter.freeze().len(), 99 << 10);

@@ -37,11 +37,11 @@ pub struct CacheKey {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileVersion {
     bytes: u64,
-    stamp: Stamp,
+    stamp: CacheStamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Stamp {
+enum CacheStamp {
     Tag(Arc<str>),
     ModifiedUs(i64),
 }
@@ -57,8 +57,8 @@ impl CacheKey {
         let version = info.map(|info| FileVersion {
             bytes: info.bytes,
             stamp: match &info.e_tag {
-                Some(tag) => Stamp::Tag(tag.as_str().into()),
-                None => Stamp::ModifiedUs(info.modified_us),
+                Some(tag) => CacheStamp::Tag(tag.as_str().into()),
+                None => CacheStamp::ModifiedUs(info.modified_us),
             },
         });
         Self {
@@ -73,20 +73,20 @@ impl CacheKey {
 
 /// The key and the type of the value, so that values of two types never share a key.
 type TypedKey = (CacheKey, TypeId);
-type Value = Arc<dyn Any + Send + Sync>;
-type Slot = Arc<OnceCell<Value>>;
+type CacheValue = Arc<dyn Any + Send + Sync>;
+type CacheSlot = Arc<OnceCell<CacheValue>>;
 
 /// A cache of parsed, immutable metadata under a budget of bytes.
 pub struct MetadataCache {
     kept: Cache<TypedKey, CachedEntry>,
-    loading: Mutex<HashMap<TypedKey, Slot>>,
+    loading: Mutex<HashMap<TypedKey, CacheSlot>>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
 #[derive(Clone)]
 struct CachedEntry {
-    value: Value,
+    value: CacheValue,
     weight: u32,
 }
 
@@ -135,7 +135,7 @@ impl MetadataCache {
     ) -> Arc<T> {
         self.misses.fetch_add(1, Ordering::Relaxed);
         let value = Arc::new(value);
-        let kept: Value = Arc::clone(&value) as Value;
+        let kept: CacheValue = Arc::clone(&value) as CacheValue;
         self.keep(&(key, TypeId::of::<T>()), &kept, bytes);
         value
     }
@@ -167,7 +167,7 @@ impl MetadataCache {
                 }
                 loaded = true;
                 let (value, bytes) = load.await?;
-                let value: Value = Arc::new(value);
+                let value: CacheValue = Arc::new(value);
                 self.keep(&joined.key, &value, bytes);
                 Ok::<_, Error>(value)
             })
@@ -192,7 +192,7 @@ impl MetadataCache {
         }
     }
 
-    fn keep(&self, key: &TypedKey, value: &Value, bytes: usize) {
+    fn keep(&self, key: &TypedKey, value: &CacheValue, bytes: usize) {
         let weight = bytes
             .saturating_add(key.0.path.len())
             .saturating_add(ENTRY_OVERHEAD_BYTES);
@@ -203,16 +203,16 @@ impl MetadataCache {
         self.kept.insert(key.clone(), kept);
     }
 
-    fn join(&self, key: TypedKey) -> Joined<'_> {
+    fn join(&self, key: TypedKey) -> JoinedLoad<'_> {
         let slot = Arc::clone(self.loading().entry(key.clone()).or_default());
-        Joined {
+        JoinedLoad {
             cache: self,
             key,
             slot,
         }
     }
 
-    fn loading(&self) -> MutexGuard<'_, HashMap<TypedKey, Slot>> {
+    fn loading(&self) -> MutexGuard<'_, HashMap<TypedKey, CacheSlot>> {
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -224,13 +224,13 @@ impl fmt::Debug for MetadataCache {
 }
 
 /// Takes part in loading one key; the last to leave, finished or cancelled, removes the key's slot.
-struct Joined<'a> {
+struct JoinedLoad<'a> {
     cache: &'a MetadataCache,
     key: TypedKey,
-    slot: Slot,
+    slot: CacheSlot,
 }
 
-impl Drop for Joined<'_> {
+impl Drop for JoinedLoad<'_> {
     fn drop(&mut self) {
         let mut loading = self.cache.loading();
         // One reference is in the map and one here. New ones are made only under the lock.
@@ -240,7 +240,7 @@ impl Drop for Joined<'_> {
     }
 }
 
-fn downcast<T: Send + Sync + 'static>(value: Value) -> Result<Arc<T>> {
+fn downcast<T: Send + Sync + 'static>(value: CacheValue) -> Result<Arc<T>> {
     value
         .downcast()
         .map_err(|_| Error::internal("a cached value is not of the type it was kept under"))

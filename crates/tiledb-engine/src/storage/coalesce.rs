@@ -12,21 +12,25 @@ use crate::error::{Error, Result};
 
 /// The requests for a list of ranges, sorted and disjoint, and the slice of them that each range is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct RequestPlan {
     pub(super) requests: Vec<Range<u64>>,
-    slices: Vec<Slice>,
+    slices: Vec<RequestSlice>,
 }
 
 /// The slice of a request that a range is: request number, offset in its buffer, length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Slice {
+struct RequestSlice {
     request: usize,
     offset: u64,
     len: u64,
 }
 
 /// Plans the requests for `ranges`, which may be unsorted, overlapping and empty.
-pub(super) fn plan(ranges: &[Range<u64>], gap_bytes: u64, request_bytes: u64) -> Result<Plan> {
+pub(super) fn plan(
+    ranges: &[Range<u64>],
+    gap_bytes: u64,
+    request_bytes: u64,
+) -> Result<RequestPlan> {
     if let Some(range) = ranges.iter().find(|r| r.start > r.end) {
         return Err(Error::corrupt(format!(
             "a byte range starts at {} but ends before that, at {}",
@@ -41,7 +45,7 @@ pub(super) fn plan(ranges: &[Range<u64>], gap_bytes: u64, request_bytes: u64) ->
     sorted.sort_unstable_by_key(|(_, range)| range.start);
 
     let mut requests: Vec<Range<u64>> = Vec::new();
-    let mut slices = vec![Slice::default(); ranges.len()];
+    let mut slices = vec![RequestSlice::default(); ranges.len()];
     for (idx, range) in sorted {
         let joins = requests
             .last()
@@ -52,14 +56,14 @@ pub(super) fn plan(ranges: &[Range<u64>], gap_bytes: u64, request_bytes: u64) ->
         let request = requests.len() - 1;
         if let (Some(last), Some(slice)) = (requests.last_mut(), slices.get_mut(idx)) {
             last.end = last.end.max(range.end);
-            *slice = Slice {
+            *slice = RequestSlice {
                 request,
                 offset: range.start - last.start,
                 len: range.end - range.start,
             };
         }
     }
-    Ok(Plan { requests, slices })
+    Ok(RequestPlan { requests, slices })
 }
 
 /// Whether `next`, which does not start before `last`, is read with it.
@@ -70,14 +74,14 @@ fn joins(last: &Range<u64>, next: &Range<u64>, gap_bytes: u64, request_bytes: u6
     next.start - last.end <= gap_bytes && next.end - last.start <= request_bytes
 }
 
-impl Plan {
+impl RequestPlan {
     /// The ranges in the given order, as slices of the requests' buffers.
     pub(super) fn slices(&self, buffers: &[Bytes]) -> Result<Vec<Bytes>> {
         self.slices.iter().map(|slice| slice.of(buffers)).collect()
     }
 }
 
-impl Slice {
+impl RequestSlice {
     fn of(&self, buffers: &[Bytes]) -> Result<Bytes> {
         if self.len == 0 {
             return Ok(Bytes::new());

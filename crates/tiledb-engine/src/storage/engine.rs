@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use super::cache::MetadataCache;
 use super::decode_threads::DecodeThreads;
 use crate::error::Result;
-use crate::memory::budget::{MemoryBudget, Unlimited};
+use crate::memory::budget::{MemoryBudget, UnlimitedBudget};
 use crate::memory::idle::{IdleAccount, IdleBuffers, IdleLedger};
 
 /// The default limit of cached metadata.
@@ -124,7 +124,7 @@ impl Engine {
         Self(Arc::new(EngineState {
             cache: Arc::new(MetadataCache::new(options.metadata_bytes)),
             threads: DecodeThreads::new(options.decode_threads),
-            unbudgeted: files.account(Arc::new(Unlimited)),
+            unbudgeted: files.account(Arc::new(UnlimitedBudget)),
             files,
             tiles: IdleBuffers::new(tile_bytes, Arc::clone(&idle)),
             idle,

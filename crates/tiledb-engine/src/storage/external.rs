@@ -39,19 +39,19 @@ pub enum ExternalMembers {
     /// All of the same store: `same_store`.
     SameStore,
     /// Those at or below one of these URLs or absolute paths, in whichever store: `s3://shared/reference/, /data/labels`.
-    Below(Vec<Prefix>),
+    Below(Vec<LocationPrefix>),
 }
 
 /// A URL or an absolute path, at or below which members may lie.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Prefix {
+pub struct LocationPrefix {
     text: String,
-    address: Address,
+    address: ComparableLocation,
 }
 
 /// A location in a form that can be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Address {
+struct ComparableLocation {
     /// Scheme, user, host and port of a remote store; `None` for files of this machine.
     origin: Option<String>,
     path: Path,
@@ -59,7 +59,7 @@ struct Address {
 
 /// A member or an array of labels as it is named: by the group or array at `from`, in what was opened at `root`.
 #[derive(Debug, Clone, Copy)]
-pub struct Link<'a> {
+pub struct MemberLink<'a> {
     /// The folder that the user opened or attached.
     pub root: &'a Location,
     /// The folder of the group or array that names the other one.
@@ -70,14 +70,14 @@ pub struct Link<'a> {
 
 /// The location that a URI of a member names.
 #[derive(Debug)]
-pub enum Followed {
+pub enum FollowedLink {
     /// In the store of the root, or a file of this machine.
     At(Location),
     /// In another store, which is to be found by the URI.
     Elsewhere,
 }
 
-impl Link<'_> {
+impl MemberLink<'_> {
     /// Passes on a location in the store of the group or array that names it.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Link<'_> {
                 ExternalMembers::None => false,
                 ExternalMembers::SameStore => self.root.store_id() == location.store_id(),
                 ExternalMembers::Below(prefixes) => {
-                    let address = Address::of(&location)?;
+                    let address = ComparableLocation::of(&location)?;
                     prefixes.iter().any(|prefix| prefix.address.has(&address))
                 }
             };
@@ -109,25 +109,25 @@ impl Link<'_> {
         &self,
         uri: &str,
         local: impl FnOnce(&str) -> Result<Location>,
-    ) -> Result<Followed> {
+    ) -> Result<FollowedLink> {
         if is_local(uri) {
             if !is_local(self.from.uri()) {
                 return Err(self.leads_to_files(uri));
             }
-            return self.near(local(uri)?).map(Followed::At);
+            return self.near(local(uri)?).map(FollowedLink::At);
         }
-        let address = Address::parse(uri)?;
-        let root = Address::of(self.root)?;
+        let address = ComparableLocation::parse(uri)?;
+        let root = ComparableLocation::of(self.root)?;
         if root.origin == address.origin && is_found_by_url(self.root) {
             let shown = Location::without_secrets(uri);
             let location = self.root.with_root(address.path, shown);
-            return self.near(location).map(Followed::At);
+            return self.near(location).map(FollowedLink::At);
         }
         match self.external {
             ExternalMembers::Below(prefixes)
                 if prefixes.iter().any(|p| p.address.has(&address)) =>
             {
-                Ok(Followed::Elsewhere)
+                Ok(FollowedLink::Elsewhere)
             }
             _ => Err(self.refused(uri)),
         }
@@ -160,7 +160,7 @@ impl Link<'_> {
     }
 }
 
-impl Address {
+impl ComparableLocation {
     /// The address of a path or URL, as it would be opened.
     fn parse(uri: &str) -> Result<Self> {
         if is_local(uri) {
@@ -234,13 +234,13 @@ impl FromStr for ExternalMembers {
         }
         let prefixes = text.split(',').map(str::trim).filter(|p| !p.is_empty());
         prefixes
-            .map(Prefix::parse)
+            .map(LocationPrefix::parse)
             .collect::<Result<_>>()
             .map(Self::Below)
     }
 }
 
-impl Prefix {
+impl LocationPrefix {
     fn parse(text: &str) -> Result<Self> {
         let is_whole = match is_local(text) {
             true => text.contains(":/") || std::path::Path::new(text).is_absolute(),
@@ -255,7 +255,7 @@ impl Prefix {
         }
         Ok(Self {
             text: text.to_owned(),
-            address: Address::parse(text)?,
+            address: ComparableLocation::parse(text)?,
         })
     }
 }
@@ -305,7 +305,7 @@ mod tests {
     /// What is opened: `here` in the store of the root, `there` in another one, or the reason why it is not.
     fn follow(root: &Location, from: &Location, uri: &str, external: &str) -> String {
         let external = external.parse().unwrap();
-        let link = Link {
+        let link = MemberLink {
             root,
             from,
             external: &external,
@@ -314,8 +314,8 @@ mod tests {
             Location::local(path.strip_prefix("file://").unwrap_or(path))
         });
         match named {
-            Ok(Followed::At(location)) => format!("here {}", location.root()),
-            Ok(Followed::Elsewhere) => "there".to_owned(),
+            Ok(FollowedLink::At(location)) => format!("here {}", location.root()),
+            Ok(FollowedLink::Elsewhere) => "there".to_owned(),
             Err(e) if e.kind() == ErrorKind::External => {
                 let words = e.to_string();
                 let outside = words.contains("tiledb.external_members");
@@ -417,7 +417,7 @@ mod tests {
         let nested = root.resolve("a/b");
         let near = |relative: &str, external: &str| {
             let external = external.parse().unwrap();
-            let link = Link {
+            let link = MemberLink {
                 root: &root,
                 from: &nested,
                 external: &external,

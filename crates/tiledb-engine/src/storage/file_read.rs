@@ -13,14 +13,14 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use tokio::runtime::Handle;
 
-use super::buffers::{Buffer, FileBuffers};
+use super::buffers::{FileBuffers, RecycledBytes};
 
 /// Bytes read between two checks whether the caller still waits.
 const PIECE_BYTES: usize = 8 << 20;
 
 /// The part of a file to read.
 #[derive(Debug, Clone)]
-pub(super) enum Wanted {
+pub(super) enum WantedPart {
     /// The whole file.
     Whole,
     /// The last bytes, or all of a shorter file.
@@ -41,7 +41,7 @@ pub(super) struct FileRead {
 /// Opens a file and reads it. A folder is an error.
 pub(super) async fn open(
     path: PathBuf,
-    wanted: Wanted,
+    wanted: WantedPart,
     buffers: FileBuffers,
 ) -> io::Result<FileRead> {
     blocking(move |waiter| open_and_read(path, wanted, &buffers, waiter)).await
@@ -49,7 +49,7 @@ pub(super) async fn open(
 
 /// Opens files and reads them, one after the other.
 pub(super) async fn open_all(
-    files: Vec<(PathBuf, Wanted)>,
+    files: Vec<(PathBuf, WantedPart)>,
     buffers: FileBuffers,
 ) -> io::Result<Vec<io::Result<FileRead>>> {
     blocking(move |waiter| {
@@ -89,7 +89,7 @@ async fn blocking<T: Send + 'static>(
 )]
 fn open_and_read(
     path: PathBuf,
-    wanted: Wanted,
+    wanted: WantedPart,
     buffers: &FileBuffers,
     waiter: &Weak<()>,
 ) -> io::Result<FileRead> {
@@ -104,9 +104,9 @@ fn open_and_read(
     }
     let file_bytes = metadata.len();
     let ranges = match wanted {
-        Wanted::Whole => vec![0..file_bytes],
-        Wanted::End(len) => vec![file_bytes.saturating_sub(len)..file_bytes],
-        Wanted::Ranges(ranges) => ranges,
+        WantedPart::Whole => vec![0..file_bytes],
+        WantedPart::End(len) => vec![file_bytes.saturating_sub(len)..file_bytes],
+        WantedPart::Ranges(ranges) => ranges,
     };
     let buffers = match ranges.iter().all(|range| range.end <= file_bytes) {
         true => read_all(&mut file, ranges, buffers, waiter)?,
@@ -146,7 +146,7 @@ fn read_range(
     waiter: &Weak<()>,
 ) -> io::Result<Bytes> {
     let len = range.end.saturating_sub(range.start);
-    let mut buffer = Buffer::new(usize::try_from(len).map_err(io::Error::other)?, buffers)?;
+    let mut buffer = RecycledBytes::new(usize::try_from(len).map_err(io::Error::other)?, buffers)?;
     file.seek(SeekFrom::Start(range.start))?;
     let mut filled = 0;
     while let Some(rest) = buffer
@@ -223,7 +223,7 @@ mod tests {
         assert!(made.unwrap().success());
         for path in [pipe, PathBuf::from("/dev/zero")] {
             let opened =
-                futures::executor::block_on(open(path, Wanted::Whole, IdleAccount::closed()));
+                futures::executor::block_on(open(path, WantedPart::Whole, IdleAccount::closed()));
             let error = opened.unwrap_err();
             assert!(error.to_string().starts_with("a pipe,"), "{error}");
         }
@@ -237,13 +237,13 @@ mod tests {
         let open = |wanted| {
             futures::executor::block_on(open(path.clone(), wanted, IdleAccount::closed())).unwrap()
         };
-        assert_eq!(open(Wanted::Whole).buffers, [&b"0123456789"[..]]);
-        assert_eq!(open(Wanted::End(3)).buffers, [&b"789"[..]]);
-        assert_eq!(open(Wanted::End(30)).buffers, [&b"0123456789"[..]]);
-        let beyond = open(Wanted::Ranges(vec![0..1, 9..11]));
+        assert_eq!(open(WantedPart::Whole).buffers, [&b"0123456789"[..]]);
+        assert_eq!(open(WantedPart::End(3)).buffers, [&b"789"[..]]);
+        assert_eq!(open(WantedPart::End(30)).buffers, [&b"0123456789"[..]]);
+        let beyond = open(WantedPart::Ranges(vec![0..1, 9..11]));
         assert_eq!((beyond.file_bytes, beyond.buffers.len()), (10, 0));
         let paths = [folder.path().to_owned(), folder.path().join("g"), path];
-        let ends = paths.map(|path| (path, Wanted::End(2))).to_vec();
+        let ends = paths.map(|path| (path, WantedPart::End(2))).to_vec();
         let ends = futures::executor::block_on(open_all(ends, IdleAccount::closed())).unwrap();
         let missing = |e: &io::Result<FileRead>| e.as_ref().unwrap_err().kind();
         assert_eq!(missing(&ends[0]), io::ErrorKind::NotFound);

@@ -21,7 +21,7 @@ const SYNCED_AT_ONCE: usize = 8;
 
 /// What [`create`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Created {
+pub(super) enum CreateOutcome {
     /// The file is new.
     New,
     /// A file of this name exists.
@@ -29,7 +29,11 @@ pub(super) enum Created {
 }
 
 /// Creates a file with all its bytes at once, by way of `staging`. Folders that are missing are created.
-pub(super) async fn create(path: PathBuf, staging: PathBuf, bytes: Bytes) -> io::Result<Created> {
+pub(super) async fn create(
+    path: PathBuf,
+    staging: PathBuf,
+    bytes: Bytes,
+) -> io::Result<CreateOutcome> {
     blocking(move || {
         let parent = parent_of(&path)?;
         create_folder(parent)?;
@@ -140,16 +144,16 @@ pub(super) async fn remove_file(path: PathBuf) -> io::Result<()> {
 }
 
 /// Gives the staged file its name, unless another file has it.
-fn give_name(staging: &Path, path: &Path) -> io::Result<Created> {
+fn give_name(staging: &Path, path: &Path) -> io::Result<CreateOutcome> {
     match fs::hard_link(staging, path) {
         Ok(()) => {
             record(|| FileEvent::Link(staging.to_owned(), path.to_owned()));
-            Ok(Created::New)
+            Ok(CreateOutcome::New)
         }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Created::Exists),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(CreateOutcome::Exists),
         // The file system may have no hard links. Nobody else has chosen this name, so looking first is enough.
-        Err(_) if path.try_exists()? => Ok(Created::Exists),
-        Err(_) => fs::rename(staging, path).map(|()| Created::New),
+        Err(_) if path.try_exists()? => Ok(CreateOutcome::Exists),
+        Err(_) => fs::rename(staging, path).map(|()| CreateOutcome::New),
     }
 }
 
@@ -312,28 +316,28 @@ pub mod recorder {
     use super::FileEvent;
 
     /// What happens in a folder, until this is dropped.
-    pub struct Recording(Arc<Mutex<Watched>>);
+    pub struct FileRecording(Arc<Mutex<WatchedFolder>>);
 
-    struct Watched {
+    struct WatchedFolder {
         folder: PathBuf,
         files: HashSet<u64>,
         events: Vec<FileEvent>,
     }
 
-    static RECORDINGS: Mutex<Vec<Weak<Mutex<Watched>>>> = Mutex::new(Vec::new());
+    static RECORDINGS: Mutex<Vec<Weak<Mutex<WatchedFolder>>>> = Mutex::new(Vec::new());
 
     /// Remembers from now on what happens in a folder.
-    pub fn watch(folder: &Path) -> Recording {
-        let watched = Arc::new(Mutex::new(Watched {
+    pub fn watch(folder: &Path) -> FileRecording {
+        let watched = Arc::new(Mutex::new(WatchedFolder {
             folder: folder.to_owned(),
             files: HashSet::new(),
             events: Vec::new(),
         }));
         RECORDINGS.lock().unwrap().push(Arc::downgrade(&watched));
-        Recording(watched)
+        FileRecording(watched)
     }
 
-    impl Recording {
+    impl FileRecording {
         /// The events in order.
         pub fn take(self) -> Vec<FileEvent> {
             std::mem::take(&mut self.0.lock().unwrap().events)
@@ -352,7 +356,7 @@ pub mod recorder {
         }
     }
 
-    impl Watched {
+    impl WatchedFolder {
         fn add(&mut self, event: &FileEvent) {
             let of_folder = match event {
                 FileEvent::Create(path, file) if path.starts_with(&self.folder) => {
@@ -393,7 +397,7 @@ mod tests {
         for left in ["a.vac.staged", "a.vac.2.staged"] {
             fs::write(folder.path().join(left), b"half").unwrap();
         }
-        for expected in [Created::New, Created::Exists] {
+        for expected in [CreateOutcome::New, CreateOutcome::Exists] {
             let bytes = Bytes::from_static(b"whole");
             let created = create(path.clone(), staging.clone(), bytes).await.unwrap();
             assert_eq!(created, expected);

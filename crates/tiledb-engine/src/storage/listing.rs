@@ -70,7 +70,7 @@ impl FileInfo {
 
 /// A listing, and what is known of its moment.
 #[derive(Debug, Clone, Default)]
-pub struct Listed {
+pub struct DatedListing {
     /// The contents of the folder.
     pub listing: Arc<Listing>,
     /// Whether the folder held exactly this at one moment. Otherwise what was put or removed while it was listed may be in
@@ -219,7 +219,7 @@ impl Listing {
 
 /// Whether the listing of an unchanged local folder may be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum ListingReuse {
     /// Always: its files are only added and removed, never rewritten.
     Always,
     /// Only if it has no files: those may be rewritten, which does not change the folder's time.
@@ -228,7 +228,7 @@ pub enum Keep {
 
 /// The state of a folder as the system reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stamped {
+pub(super) enum FolderState {
     Known(FolderStamp),
     /// The folder does not exist.
     Missing,
@@ -257,21 +257,21 @@ struct FolderTimes {
 
 impl FolderStamp {
     /// The current states of folders, all read at once.
-    pub(super) async fn of_all(paths: Vec<PathBuf>) -> Vec<Stamped> {
+    pub(super) async fn of_all(paths: Vec<PathBuf>) -> Vec<FolderState> {
         let count = paths.len();
         let looked = blocking(move || paths.iter().map(|path| Self::of(path)).collect()).await;
-        looked.unwrap_or_else(|_| vec![Stamped::Unknown; count])
+        looked.unwrap_or_else(|_| vec![FolderState::Unknown; count])
     }
 
-    fn of(path: &Path) -> Stamped {
+    fn of(path: &Path) -> FolderState {
         let asked = SystemTime::now();
         match fs::metadata(path) {
             Ok(metadata) => match FolderTimes::of(&metadata) {
-                Some(times) => Stamped::Known(Self { times, asked }),
-                None => Stamped::Unknown,
+                Some(times) => FolderState::Known(Self { times, asked }),
+                None => FolderState::Unknown,
             },
-            Err(error) if error.kind() == ErrorKind::NotFound => Stamped::Missing,
-            Err(_) => Stamped::Unknown,
+            Err(error) if error.kind() == ErrorKind::NotFound => FolderState::Missing,
+            Err(_) => FolderState::Unknown,
         }
     }
 
@@ -399,8 +399,8 @@ pub mod believed {
 #[derive(Debug)]
 pub(super) struct LocalListing {
     /// The contents of the folder.
-    pub(super) listed: Listed,
-    stamp: Stamped,
+    pub(super) listed: DatedListing,
+    stamp: FolderState,
 }
 
 impl LocalListing {
@@ -410,26 +410,26 @@ impl LocalListing {
             let stamp = FolderStamp::of(&folder);
             let listing = Arc::new(Listing::of_local(&folder)?);
             let at_once = match (&stamp, FolderStamp::of(&folder)) {
-                (Stamped::Missing, Stamped::Missing) => true,
-                (Stamped::Known(before), Stamped::Known(after)) => {
+                (FolderState::Missing, FolderState::Missing) => true,
+                (FolderState::Known(before), FolderState::Known(after)) => {
                     let unchanged = before.is_settled() && before.times == after.times;
                     unchanged && tells_changes(&folder)
                 }
                 _ => false,
             };
-            let listed = Listed { listing, at_once };
+            let listed = DatedListing { listing, at_once };
             Ok(Self { listed, stamp })
         };
         blocking(list).await?
     }
 
     /// The listing to keep, if a later change of the folder will be seen.
-    pub(super) fn kept(&self, keep: Keep) -> Option<KeptListing> {
-        let Listed { listing, at_once } = &self.listed;
-        let Stamped::Known(stamp) = &self.stamp else {
+    pub(super) fn kept(&self, keep: ListingReuse) -> Option<KeptListing> {
+        let DatedListing { listing, at_once } = &self.listed;
+        let FolderState::Known(stamp) = &self.stamp else {
             return None;
         };
-        let may_be_kept = *at_once && (keep == Keep::Always || listing.files.is_empty());
+        let may_be_kept = *at_once && (keep == ListingReuse::Always || listing.files.is_empty());
         may_be_kept.then(|| KeptListing {
             times: stamp.times.clone(),
             listing: Arc::clone(listing),

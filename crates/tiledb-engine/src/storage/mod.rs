@@ -32,9 +32,9 @@ pub use listing::believed;
 
 pub use cache::{CacheKey, CacheStats, MetadataCache};
 pub use engine::{ClockTicks, Engine, EngineOptions, WeakEngine};
-pub use external::{ExternalMembers, Followed, Link, Prefix};
-pub use listing::{FileInfo, Keep, Listed, Listing};
+pub use external::{ExternalMembers, FollowedLink, LocationPrefix, MemberLink};
+pub use listing::{DatedListing, FileInfo, Listing, ListingReuse};
 pub use location::Location;
-pub use request_log::{IoCounters, IoCounts, Request, RequestKind, RequestLog};
-pub use store::{IoOptions, STAGED_SUFFIX, Storage, Suffix, Upload, Uploaded};
+pub use request_log::{IoCounters, IoCounts, LoggedRequest, RequestKind, RequestLog};
+pub use store::{FileSuffix, IoOptions, STAGED_SUFFIX, Storage, Upload, Uploaded};
 pub use unfinished::once_finished;

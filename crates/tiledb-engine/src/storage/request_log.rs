@@ -30,7 +30,7 @@ pub enum RequestKind {
 /// One request to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Request {
+pub struct LoggedRequest {
     /// The kind of request.
     pub kind: RequestKind,
     /// The file, or the folder, relative to the array.
@@ -51,7 +51,7 @@ pub struct RequestLog {
 
 #[derive(Debug, Default)]
 struct LogState {
-    requests: Vec<Request>,
+    requests: Vec<LoggedRequest>,
     /// The number of requests that were cleared, which is the number of the first one in `requests`.
     cleared: usize,
 }
@@ -63,7 +63,7 @@ impl RequestLog {
     }
 
     /// All requests in the order they were issued.
-    pub fn entries(&self) -> Vec<Request> {
+    pub fn entries(&self) -> Vec<LoggedRequest> {
         self.state().requests.clone()
     }
 
@@ -97,7 +97,7 @@ impl RequestLog {
     }
 
     /// Logs a request and returns its number.
-    pub(super) fn start(&self, request: Request) -> usize {
+    pub(super) fn start(&self, request: LoggedRequest) -> usize {
         let mut state = self.state();
         state.requests.push(request);
         state.cleared + state.requests.len() - 1
@@ -174,8 +174,8 @@ impl Sub for IoCounts {
 mod tests {
     use super::*;
 
-    fn request(file: &str) -> Request {
-        Request {
+    fn request(file: &str) -> LoggedRequest {
+        LoggedRequest {
             kind: RequestKind::Get,
             file: file.to_owned(),
             offset: None,

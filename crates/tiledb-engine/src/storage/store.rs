@@ -22,7 +22,7 @@ mod requests;
 mod upload;
 mod write;
 
-pub use read::Suffix;
+pub use read::FileSuffix;
 pub use upload::{Upload, Uploaded};
 pub use write::STAGED_SUFFIX;
 
@@ -40,7 +40,7 @@ use super::listing::FileInfo;
 use super::location::Location;
 use super::request_log::{IoCounters, RequestLog};
 use crate::error::Result;
-use crate::filter::generic_tile::{self, Means};
+use crate::filter::generic_tile::{self, GenericTileContext};
 use crate::filter::{EncryptionKey, GenericTile, KeyFingerprint};
 use crate::memory::budget::MemoryBudget;
 
@@ -55,7 +55,7 @@ pub struct Storage {
     cache: Arc<MetadataCache>,
     counters: Arc<IoCounters>,
     log: Option<Arc<RequestLog>>,
-    encryption: Encryption,
+    encryption: StorageEncryption,
     /// Grants the memory of large metadata; without it, they take what they need.
     memory: Option<Arc<dyn MemoryBudget>>,
     buffers: FileBuffers,
@@ -69,7 +69,7 @@ enum Files<'a> {
 
 /// The key that the array's files are read with.
 #[derive(Clone, Default)]
-struct Encryption {
+struct StorageEncryption {
     key: Option<Arc<EncryptionKey>>,
     /// Whether the key only applies if the array is encrypted; otherwise it is an error if the array is not.
     on_demand: bool,
@@ -92,7 +92,7 @@ impl Storage {
             buffers: engine.file_account(None),
             counters: Arc::default(),
             log: None,
-            encryption: Encryption::default(),
+            encryption: StorageEncryption::default(),
             memory: None,
         }
     }
@@ -143,7 +143,7 @@ impl Storage {
     /// Sets the key of an encrypted array; reading then fails if the array is not encrypted.
     #[must_use]
     pub fn with_encryption_key(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
-        self.encryption = Encryption {
+        self.encryption = StorageEncryption {
             key,
             on_demand: false,
         };
@@ -153,7 +153,7 @@ impl Storage {
     /// Sets the key to use if the array is encrypted.
     #[must_use]
     pub fn with_encryption_key_on_demand(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
-        self.encryption = Encryption {
+        self.encryption = StorageEncryption {
             key,
             on_demand: true,
         };
@@ -197,8 +197,8 @@ impl Storage {
         generic_tile::decode_or_plain_by(bytes, what, self.means())
     }
 
-    fn means(&self) -> Means<'_> {
-        Means {
+    fn means(&self) -> GenericTileContext<'_> {
+        GenericTileContext {
             key: self.encryption_key(),
             budget: self.memory.as_ref(),
         }

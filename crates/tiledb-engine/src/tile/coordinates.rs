@@ -3,14 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::array::fragment::{FieldTiles, TileIdx};
-use crate::arrow::{CellData, Cells, TileBuffer};
+use crate::arrow::{CellData, TileBuffer, UnfilteredCells};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 use crate::format::datatype::Datatype;
-use crate::geometry::key::{self, Native, with_native};
+use crate::geometry::key::{self, NativeKey, with_native};
 use crate::geometry::subarray::{DimRanges, KeyRange};
-use crate::tile::decode::{Bitsort, CellOrder, Duplicates};
-use crate::tile::fetch::{FetchList, Fetched, TileTicket};
+use crate::tile::decode::{Bitsort, CellOrder, EqualCells};
+use crate::tile::fetch::{FetchList, FetchedBytes, TileTicket};
 use crate::tile::selection;
 
 /// One dimension of the cells of a tile.
@@ -36,7 +36,7 @@ pub enum DimCells<'a> {
 
 impl<'a> DimCells<'a> {
     /// Interprets unfiltered cells as coordinates.
-    pub fn new(datatype: Datatype, cells: &'a Cells) -> Result<Self> {
+    pub fn new(datatype: Datatype, cells: &'a UnfilteredCells) -> Result<Self> {
         match &cells.data {
             CellData::Fixed(values) => {
                 let bytes = values.as_slice();
@@ -250,9 +250,9 @@ impl MovedTile {
     pub fn order(
         &self,
         bitsort: &Bitsort,
-        fetched: &Fetched,
+        fetched: &FetchedBytes,
         cells: usize,
-        duplicates: Duplicates,
+        duplicates: EqualCells,
     ) -> Result<&CellOrder> {
         if let Some(order) = self.order.get() {
             return Ok(order);

@@ -87,19 +87,19 @@ impl FetchList {
     }
 
     /// Reads all requested ranges.
-    pub async fn fetch(self, storage: &Storage) -> Result<Fetched> {
+    pub async fn fetch(self, storage: &Storage) -> Result<FetchedBytes> {
         let files = storage.read_files(&self.files).await?;
-        Ok(Fetched { files })
+        Ok(FetchedBytes { files })
     }
 }
 
 /// The bytes of a [`FetchList`].
 #[derive(Debug)]
-pub struct Fetched {
+pub struct FetchedBytes {
     files: Vec<Vec<Bytes>>,
 }
 
-impl Fetched {
+impl FetchedBytes {
     /// The bytes of one tile.
     pub fn tile(&self, ticket: TileTicket) -> Result<TileBytes> {
         Ok(TileBytes {

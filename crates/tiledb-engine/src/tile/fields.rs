@@ -15,11 +15,11 @@ pub use requests::{ColumnRequest, TileOf};
 
 use crate::array::fragment::boxes::TileBoxes;
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField};
-use crate::array::table::{ArrayTable, Supply, supply};
+use crate::array::table::{ArrayTable, TableColumnSource, supply};
 use crate::arrow::ColumnType;
 use crate::error::{Error, Result, ResultExt};
 use crate::storage::Storage;
-use crate::tile::decode::{ColumnDecoder, Duplicates};
+use crate::tile::decode::{ColumnDecoder, EqualCells};
 use crate::tile::deletes::FragmentDeletes;
 
 /// The source of a column's values.
@@ -258,16 +258,16 @@ impl FragmentScan {
     }
 
     /// Which cells cannot be distinguished after bitsort moved them.
-    fn duplicates(&self) -> Duplicates {
+    fn duplicates(&self) -> EqualCells {
         let moved = |decoder: &ColumnDecoder| decoder.bitsort().is_some();
         let times = self.needs_timestamps || self.deletes.needs_delete_times();
         let name = &self.fragment.name;
         if !times && self.decoders().all(moved) {
-            Duplicates::Harmless
+            EqualCells::Harmless
         } else if name.t1 == name.t2 && !self.fragment.footer.has_timestamps {
-            Duplicates::SameCoordinates
+            EqualCells::SameCoordinates
         } else {
-            Duplicates::SameHilbertValue
+            EqualCells::SameHilbertValue
         }
     }
 }
@@ -282,9 +282,9 @@ fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<Colu
         .get(column)
         .ok_or_else(|| Error::internal(format!("the table has no column {column}")))?;
     let field = match supply(table, fragment, column)? {
-        Supply::Field(field) => field,
-        Supply::Fill => return Ok(ColumnSource::Fill),
-        Supply::Constant(value) => return Ok(ColumnSource::Constant(value)),
+        TableColumnSource::Field(field) => field,
+        TableColumnSource::Fill => return Ok(ColumnSource::Fill),
+        TableColumnSource::Constant(value) => return Ok(ColumnSource::Constant(value)),
     };
     let decoder = match field {
         FragmentField::Attribute(number) => {

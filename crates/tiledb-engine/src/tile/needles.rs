@@ -12,18 +12,18 @@ const BYTES_PER_FIND: usize = 128;
 
 /// The byte strings to search for.
 #[derive(Debug, Clone)]
-pub struct Needles(Vec<Finder<'static>>);
+pub struct NeedleSet(Vec<Finder<'static>>);
 
 /// The matches of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finds {
+pub enum NeedleMatches {
     /// The needles occur at these byte offsets, ascending; possibly nowhere.
     At(Vec<usize>),
     /// There are too many matches; the needles may occur anywhere.
     Anywhere,
 }
 
-impl Needles {
+impl NeedleSet {
     /// `None` if there are no needles, or if one is empty.
     pub fn new<'a>(needles: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let mut finders = Vec::new();
@@ -55,7 +55,7 @@ impl Needles {
     }
 
     /// Finds where needles begin in `data`.
-    pub fn find_in(&self, data: &[u8]) -> Finds {
+    pub fn find_in(&self, data: &[u8]) -> NeedleMatches {
         let most = data.len() / BYTES_PER_FIND + 1;
         let mut offsets = Vec::new();
         for finder in &self.0 {
@@ -65,12 +65,12 @@ impl Needles {
                 offsets.push(from + at);
                 from += at + 1;
                 if offsets.len() > most {
-                    return Finds::Anywhere;
+                    return NeedleMatches::Anywhere;
                 }
             }
         }
         offsets.sort_unstable();
-        Finds::At(offsets)
+        NeedleMatches::At(offsets)
     }
 }
 
@@ -81,22 +81,25 @@ mod tests {
     #[test]
     fn needles_are_found_wherever_they_begin() {
         let data = [&[b'x'; 2000][..], b"aaa\0\xffbaab"].concat();
-        let needles = Needles::new([&b"aa"[..], b"\xffb"]).unwrap();
+        let needles = NeedleSet::new([&b"aa"[..], b"\xffb"]).unwrap();
         assert_eq!(
             needles.find_in(&data),
-            Finds::At(vec![2000, 2001, 2004, 2006])
+            NeedleMatches::At(vec![2000, 2001, 2004, 2006])
         );
-        let none = Needles::new([&b"aaaa"[..]]).unwrap();
-        assert_eq!(none.find_in(&data), Finds::At(vec![]));
-        assert_eq!(none.clone().or(needles).find_in(b""), Finds::At(vec![]));
-        let many = Needles::new([&b"x"[..]]).unwrap();
-        assert_eq!(many.find_in(&data), Finds::Anywhere);
+        let none = NeedleSet::new([&b"aaaa"[..]]).unwrap();
+        assert_eq!(none.find_in(&data), NeedleMatches::At(vec![]));
+        assert_eq!(
+            none.clone().or(needles).find_in(b""),
+            NeedleMatches::At(vec![])
+        );
+        let many = NeedleSet::new([&b"x"[..]]).unwrap();
+        assert_eq!(many.find_in(&data), NeedleMatches::Anywhere);
         // The start of a long needle is enough.
-        let long = Needles::new([&[b'x'; 3000][..]]).unwrap();
-        assert_eq!(long.find_in(&data), Finds::Anywhere);
-        let long = Needles::new([&[&b"aab"[..], &[b'y'; 3000]].concat()[..]]).unwrap();
-        assert_eq!(long.find_in(&data), Finds::At(vec![]));
-        assert!(Needles::new([&b"a"[..], b""]).is_none());
-        assert!(Needles::new([]).is_none());
+        let long = NeedleSet::new([&[b'x'; 3000][..]]).unwrap();
+        assert_eq!(long.find_in(&data), NeedleMatches::Anywhere);
+        let long = NeedleSet::new([&[&b"aab"[..], &[b'y'; 3000]].concat()[..]]).unwrap();
+        assert_eq!(long.find_in(&data), NeedleMatches::At(vec![]));
+        assert!(NeedleSet::new([&b"a"[..], b""]).is_none());
+        assert!(NeedleSet::new([]).is_none());
     }
 }

@@ -128,7 +128,7 @@ impl Selection {
     }
 
     /// Prepares to copy the selected values of this many columns of the tile.
-    pub fn copier(&self, columns: usize) -> Copier {
+    pub fn copier(&self, columns: usize) -> SelectionCopier {
         let copier = |mask: &BooleanBuffer| {
             let builder = FilterBuilder::new(&BooleanArray::new(mask.clone(), None));
             // For several columns, the indices are computed once.
@@ -139,15 +139,15 @@ impl Selection {
             };
             builder.build()
         };
-        Copier(self.mask.as_ref().map(copier))
+        SelectionCopier(self.mask.as_ref().map(copier))
     }
 }
 
 /// Copies the selected values of columns.
 #[derive(Debug)]
-pub struct Copier(Option<FilterPredicate>);
+pub struct SelectionCopier(Option<FilterPredicate>);
 
-impl Copier {
+impl SelectionCopier {
     /// The selected values of a column of the tile.
     pub fn copy(&self, column: &ArrayRef) -> Result<ArrayRef> {
         let Some(filter) = &self.0 else {

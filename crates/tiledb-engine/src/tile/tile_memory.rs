@@ -25,7 +25,7 @@ const MOST_IDLE_BYTES: usize = 32 << 20;
 
 /// Memory that waits for the next tile.
 #[derive(Debug)]
-struct Idle {
+struct IdleTileMemory {
     memory: MutableBuffer,
     _grant: Grant,
 }
@@ -35,7 +35,7 @@ struct Idle {
 pub struct TileMemory {
     budget: Arc<dyn MemoryBudget>,
     /// Longest waiting first.
-    idle: Mutex<VecDeque<Idle>>,
+    idle: Mutex<VecDeque<IdleTileMemory>>,
     home: Arc<TileHome>,
 }
 
@@ -91,7 +91,7 @@ impl TileMemory {
         self.home.engine.take(bytes)
     }
 
-    fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
+    fn idle(&self) -> MutexGuard<'_, VecDeque<IdleTileMemory>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,7 +99,7 @@ impl TileMemory {
 impl Drop for TileMemory {
     fn drop(&mut self) {
         let idle = std::mem::take(&mut *self.idle());
-        for Idle { memory, _grant } in idle {
+        for IdleTileMemory { memory, _grant } in idle {
             drop(_grant);
             self.home.engine.keep(memory);
         }
@@ -136,7 +136,7 @@ impl TileMemory {
             return;
         };
         let mut idle = self.idle();
-        idle.push_back(Idle {
+        idle.push_back(IdleTileMemory {
             memory,
             _grant: grant,
         });
@@ -168,14 +168,14 @@ impl MemoryBudget for TileMemory {
 
 /// Buffers and contexts of one decoding thread.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct DecodeScratch {
     /// Working memory of the filters.
-    pub filters: filter::Scratch,
+    pub filters: filter::FilterScratch,
     /// The memory for results. It belongs to the scan whose tiles are decoded, if there is one.
     memory: Option<Arc<TileMemory>>,
 }
 
-impl Scratch {
+impl DecodeScratch {
     /// Decodes for a scan until the guard is dropped: results go into `memory`, and decoding ends with an error once `stop` is
     /// set.
     pub fn serve(&mut self, memory: &Arc<TileMemory>, stop: Arc<AtomicBool>) -> ScratchGuard<'_> {
@@ -197,18 +197,18 @@ impl Scratch {
 /// The scratch memory of a thread while it decodes for a scan. A thread may wait long for its next scan, so it releases the
 /// scan's memory and reservations afterwards.
 #[derive(Debug)]
-pub struct ScratchGuard<'a>(&'a mut Scratch);
+pub struct ScratchGuard<'a>(&'a mut DecodeScratch);
 
 impl Deref for ScratchGuard<'_> {
-    type Target = Scratch;
+    type Target = DecodeScratch;
 
-    fn deref(&self) -> &Scratch {
+    fn deref(&self) -> &DecodeScratch {
         self.0
     }
 }
 
 impl DerefMut for ScratchGuard<'_> {
-    fn deref_mut(&mut self) -> &mut Scratch {
+    fn deref_mut(&mut self) -> &mut DecodeScratch {
         self.0
     }
 }
@@ -228,7 +228,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::memory::budget::Unlimited;
+    use crate::memory::budget::UnlimitedBudget;
     use crate::storage::{Engine, EngineOptions};
 
     /// Grants up to a limit.
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_again() {
-        let memory = TileMemory::new(Arc::new(Unlimited), IdleAccount::closed());
+        let memory = TileMemory::new(Arc::new(UnlimitedBudget), IdleAccount::closed());
         let first = Buffer::from(memory.buffer(100_000).unwrap());
         let address = first.as_ptr();
         drop(first);
@@ -270,7 +270,7 @@ mod tests {
     fn memory_that_outlives_its_scan_waits_for_others() {
         let engine = Engine::new(EngineOptions::default());
         let scan = || {
-            let budget: Arc<dyn MemoryBudget> = Arc::new(Unlimited);
+            let budget: Arc<dyn MemoryBudget> = Arc::new(UnlimitedBudget);
             TileMemory::new(Arc::clone(&budget), engine.tile_account(budget))
         };
         let memory = scan();
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_thread_keeps_nothing_of_a_scan() {
-        let mut scratch = Scratch::default();
+        let mut scratch = DecodeScratch::default();
         for panics in [false, true] {
             let left = Arc::new(AtomicUsize::new(1 << 20));
             let memory =

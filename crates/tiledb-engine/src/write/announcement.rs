@@ -10,7 +10,7 @@ use std::mem;
 use tokio::runtime::Handle;
 
 use super::commit::FragmentRemoval;
-use super::delete::DeleteFile;
+use super::delete::NewDeleteFile;
 use crate::array::window::TimestampMs;
 use crate::error::Result;
 use crate::format::commit::{STAGED_DELETE, STAGED_VACUUM};
@@ -37,7 +37,7 @@ impl ChangeAnnouncement {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn of_delete(storage: &Storage, delete: &DeleteFile) -> Result<Self> {
+    pub async fn of_delete(storage: &Storage, delete: &NewDeleteFile) -> Result<Self> {
         let key = storage.encryption_key().cloned();
         let bytes = delete.encode(key.as_ref())?;
         let announcement = Self::new(storage, &delete.path, STAGED_DELETE)?;

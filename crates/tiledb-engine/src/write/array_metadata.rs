@@ -11,7 +11,7 @@ use arrow::datatypes::DataType;
 use bytes::Bytes;
 
 use super::change_options::{ChangeOptions, change_setters};
-use super::create::{StorageType, Value, sql_name};
+use super::create::{LiteralValue, StorageType, sql_name};
 use crate::array::metadata::{METADATA_FOLDER, settled};
 use crate::arrow::{CellWriter, ColumnType, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
@@ -203,12 +203,12 @@ fn text(column: &ArrayRef, datatype: Datatype) -> Result<Vec<u8>> {
     {
         let bytes = cast(column, &DataType::BinaryView).map_err(|e| wrong().with_source(e))?;
         let bytes = bytes.as_binary_view().value(0).to_vec();
-        return Value::Bytes(bytes).cell(datatype, CellValNum::Var);
+        return LiteralValue::Bytes(bytes).cell(datatype, CellValNum::Var);
     }
     let text = cast(column, &DataType::Utf8View).map_err(|e| wrong().with_source(e))?;
     let text = text.as_string_view().value(0);
     match datatype.is_string() {
-        true => Value::from(text).shown_cell(datatype, CellValNum::Var),
+        true => LiteralValue::from(text).shown_cell(datatype, CellValNum::Var),
         false => Ok(text.as_bytes().to_vec()),
     }
 }

@@ -5,12 +5,12 @@ use std::cmp::Ordering;
 
 use arrow::array::ArrayRef;
 
-use crate::arrow::{CellWriter, Refused, StoredCells};
+use crate::arrow::{CellWriter, RefusedValue, StoredCells};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::schema::{ArraySchema, Dimension};
 use crate::geometry::cell_order::GlobalOrder;
-use crate::geometry::domain::Bounds;
+use crate::geometry::domain::DimensionExtent;
 use crate::geometry::key;
 use crate::geometry::key::Coordinate;
 
@@ -29,14 +29,14 @@ pub struct CellChecker {
 struct CheckedDimension {
     name: String,
     datatype: Datatype,
-    domain: Option<Bounds>,
-    current: Option<Bounds>,
+    domain: Option<DimensionExtent>,
+    current: Option<DimensionExtent>,
     /// The tiles of a dense array that end within the type, if any tile doesn't.
-    whole_tiles: Option<Bounds>,
+    whole_tiles: Option<DimensionExtent>,
 }
 
 /// The tiles of a dense array that end within the type; `None` if all tiles do.
-fn whole_tiles(dimension: &Dimension) -> Option<Bounds> {
+fn whole_tiles(dimension: &Dimension) -> Option<DimensionExtent> {
     let datatype = dimension.datatype;
     let (lo, hi) = dimension.domain.as_ref()?;
     let (lo, hi) = (key::key(datatype, lo).ok()?, key::key(datatype, hi).ok()?);
@@ -44,7 +44,7 @@ fn whole_tiles(dimension: &Dimension) -> Option<Bounds> {
     let room = u128::from(key::max_key(datatype).checked_sub(lo)?) + 1;
     let cells = u64::try_from(room / extent * extent).ok()?;
     let last = lo.checked_add(cells.checked_sub(1)?)?;
-    (last < hi).then_some(Bounds::Keys { lo, hi: last })
+    (last < hi).then_some(DimensionExtent::Keys { lo, hi: last })
 }
 
 /// A coordinate of the last cell of a batch.
@@ -56,14 +56,14 @@ enum CheckedCoordinate {
 
 /// The coordinates of a batch in one dimension.
 #[derive(Debug)]
-pub enum Coordinates {
+pub enum BatchCoordinates {
     /// Keys of a fixed-size dimension.
     Keys(Vec<u64>),
     /// Strings.
     Strings(StoredCells),
 }
 
-impl Coordinates {
+impl BatchCoordinates {
     fn len(&self) -> usize {
         match self {
             Self::Keys(keys) => keys.len(),
@@ -96,10 +96,10 @@ pub fn coordinates(
     dimensions: &[Dimension],
     writers: &[CellWriter],
     columns: &[ArrayRef],
-) -> Result<Vec<Coordinates>> {
+) -> Result<Vec<BatchCoordinates>> {
     let sources = writers.iter().zip(columns).zip(dimensions);
     let coordinates = sources.map(|((writer, column), dimension)| {
-        let named = |refused: Refused| {
+        let named = |refused: RefusedValue| {
             let error = refused.why.with("row", refused.row);
             error.with("dimension", &dimension.name)
         };
@@ -107,12 +107,12 @@ pub fn coordinates(
         if !key::has_key(datatype) {
             let mut cells = writer.no_cells();
             writer.append(column, &mut cells).map_err(named)?;
-            return Ok(Coordinates::Strings(cells));
+            return Ok(BatchCoordinates::Strings(cells));
         }
         let mut keys = Vec::with_capacity(column.len());
         let stored = writer.with_stored(column, |bytes| key::keys(datatype, bytes, &mut keys));
         stored.map_err(named)??;
-        Ok(Coordinates::Keys(keys))
+        Ok(BatchCoordinates::Keys(keys))
     });
     coordinates.collect()
 }
@@ -143,13 +143,13 @@ impl CellChecker {
         let dimensions = schema.dimensions.iter().enumerate().map(|(i, dimension)| {
             let datatype = dimension.datatype;
             let domain = dimension.domain.as_ref().map(|(lo, hi)| {
-                Ok::<_, Error>(Bounds::Keys {
+                Ok::<_, Error>(DimensionExtent::Keys {
                     lo: key::key(datatype, lo)?,
                     hi: key::key(datatype, hi)?,
                 })
             });
             let current = current.and_then(|current| current.ranges.get(i));
-            let current = current.map(|range| Bounds::from_range(datatype, range));
+            let current = current.map(|range| DimensionExtent::from_range(datatype, range));
             Ok(CheckedDimension {
                 name: dimension.name.clone(),
                 datatype,
@@ -172,9 +172,9 @@ impl CellChecker {
     ///
     /// # Errors
     /// A cell lies outside, or another one has its coordinates.
-    pub fn check(&mut self, cells: &[Coordinates], numbers: Option<&[u64]>) -> Result<()> {
+    pub fn check(&mut self, cells: &[BatchCoordinates], numbers: Option<&[u64]>) -> Result<()> {
         self.check_bounds(cells)?;
-        let count = cells.first().map_or(0, Coordinates::len);
+        let count = cells.first().map_or(0, BatchCoordinates::len);
         if !self.grow(numbers, count) {
             self.check_orders(cells, count)?;
         }
@@ -203,7 +203,7 @@ impl CellChecker {
         follows && pairs.all(|(a, b)| a < b)
     }
 
-    fn check_orders(&self, cells: &[Coordinates], count: usize) -> Result<()> {
+    fn check_orders(&self, cells: &[BatchCoordinates], count: usize) -> Result<()> {
         let nothing = Coordinate::Key(0);
         let coordinate =
             |dim: usize, cell: usize| cells.get(dim).map_or(nothing, |of_dim| of_dim.at(cell));
@@ -225,7 +225,7 @@ impl CellChecker {
     ///
     /// # Errors
     /// A cell lies outside.
-    pub fn check_bounds(&self, cells: &[Coordinates]) -> Result<()> {
+    pub fn check_bounds(&self, cells: &[BatchCoordinates]) -> Result<()> {
         for (dimension, coordinates) in self.dimensions.iter().zip(cells) {
             dimension.check(coordinates, |cell| self.describe(cells, cell))?;
         }
@@ -233,7 +233,7 @@ impl CellChecker {
     }
 
     /// The error for two equal cells.
-    pub fn twice(&self, cells: &[Coordinates], cell: usize) -> Error {
+    pub fn twice(&self, cells: &[BatchCoordinates], cell: usize) -> Error {
         Error::invalid(format!(
             "two rows have the coordinates {}, and the array allows no duplicates",
             self.describe(cells, cell)
@@ -252,7 +252,7 @@ impl CellChecker {
         }
     }
 
-    fn check_order(&self, order: Ordering, cells: &[Coordinates], cell: usize) -> Result<()> {
+    fn check_order(&self, order: Ordering, cells: &[BatchCoordinates], cell: usize) -> Result<()> {
         match order {
             Ordering::Less => Ok(()),
             Ordering::Equal if self.allows_duplicates => Ok(()),
@@ -265,7 +265,7 @@ impl CellChecker {
     }
 
     /// A cell for messages: `(x = 3, name = 'a')`.
-    pub fn describe(&self, cells: &[Coordinates], cell: usize) -> String {
+    pub fn describe(&self, cells: &[BatchCoordinates], cell: usize) -> String {
         let parts = self
             .dimensions
             .iter()
@@ -279,8 +279,8 @@ impl CellChecker {
 }
 
 impl CheckedDimension {
-    fn check(&self, cells: &Coordinates, describe: impl Fn(usize) -> String) -> Result<()> {
-        if let (Some(nan), Coordinates::Keys(keys)) = (key::nan_key(self.datatype), cells)
+    fn check(&self, cells: &BatchCoordinates, describe: impl Fn(usize) -> String) -> Result<()> {
+        if let (Some(nan), BatchCoordinates::Keys(keys)) = (key::nan_key(self.datatype), cells)
             && let Some(cell) = keys.iter().position(|key| *key == nan)
         {
             return Err(Error::invalid(format!(
@@ -299,7 +299,7 @@ impl CheckedDimension {
         ] {
             let Some(bounds) = bounds else { continue };
             let outside = match (bounds, cells) {
-                (Bounds::Keys { lo, hi }, Coordinates::Keys(keys)) => {
+                (DimensionExtent::Keys { lo, hi }, BatchCoordinates::Keys(keys)) => {
                     let is_outside = |key: &u64| key < lo || key > hi;
                     // Mostly no key is outside, and a loop without a branch finds that for several keys at a time. Plain x86-64
                     // can subtract, but not compare, several unsigned numbers at once. If the bounds are less than 2⁶³ apart,
@@ -311,7 +311,7 @@ impl CheckedDimension {
                     };
                     any.then(|| keys.iter().position(is_outside)).flatten()
                 }
-                (Bounds::Bytes { lo, hi }, Coordinates::Strings(strings)) => {
+                (DimensionExtent::Bytes { lo, hi }, BatchCoordinates::Strings(strings)) => {
                     let outside = |cell: &usize| {
                         let value = strings.cell(*cell, 0);
                         value < lo.as_slice() || value > hi.as_slice()
@@ -339,10 +339,12 @@ impl CheckedDimension {
         }
     }
 
-    fn show_bounds(&self, bounds: &Bounds) -> String {
+    fn show_bounds(&self, bounds: &DimensionExtent) -> String {
         let (lo, hi) = match bounds {
-            Bounds::Keys { lo, hi } => (CheckedCoordinate::Key(*lo), CheckedCoordinate::Key(*hi)),
-            Bounds::Bytes { lo, hi } => (
+            DimensionExtent::Keys { lo, hi } => {
+                (CheckedCoordinate::Key(*lo), CheckedCoordinate::Key(*hi))
+            }
+            DimensionExtent::Bytes { lo, hi } => (
                 CheckedCoordinate::Bytes(lo.clone()),
                 CheckedCoordinate::Bytes(hi.clone()),
             ),
@@ -368,7 +370,9 @@ mod tests {
             extent: Some(extent.to_le_bytes().to_vec()),
         };
         let last = |lo, hi, extent| match whole_tiles(&dimension(lo, hi, extent)) {
-            Some(Bounds::Keys { hi, .. }) => Some(key::show(Datatype::Int16, hi).to_string()),
+            Some(DimensionExtent::Keys { hi, .. }) => {
+                Some(key::show(Datatype::Int16, hi).to_string())
+            }
             _ => None,
         };
         assert_eq!(last(0, i16::MAX, 1000), Some("31999".to_owned()));
@@ -391,7 +395,7 @@ mod tests {
                 let dimension = CheckedDimension {
                     name: "x".to_owned(),
                     datatype: Datatype::UInt64,
-                    domain: Some(Bounds::Keys { lo, hi }),
+                    domain: Some(DimensionExtent::Keys { lo, hi }),
                     current: None,
                     whole_tiles: None,
                 };
@@ -399,7 +403,7 @@ mod tests {
                     for keys in [vec![key], vec![lo, hi, key, lo]] {
                         let at = keys.iter().position(|key| !(lo..=hi).contains(key));
                         let found =
-                            dimension.check(&Coordinates::Keys(keys), |cell| cell.to_string());
+                            dimension.check(&BatchCoordinates::Keys(keys), |cell| cell.to_string());
                         let expected = at.map(|cell| format!("of the row {cell} lies outside"));
                         match (found.map_err(|e| e.to_string()), expected) {
                             (Ok(()), None) => {}

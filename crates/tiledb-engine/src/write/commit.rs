@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::clock::Clock;
-use super::delete::DeleteFile;
+use super::delete::NewDeleteFile;
 use super::fragment::StagedFragment;
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::DEAD_AFTER_MS;
@@ -24,7 +24,7 @@ const COMMITS_FOLDER: &str = "__commits";
 
 /// What a commit made visible.
 #[derive(Debug, Default)]
-pub struct Committed {
+pub struct CommittedFiles {
     /// The folders of the fragments.
     folders: Vec<String>,
     /// The file that commits them.
@@ -33,7 +33,7 @@ pub struct Committed {
     announced: Option<(String, TimestampMs)>,
 }
 
-impl Committed {
+impl CommittedFiles {
     /// Fails if others may soon consider the creation of the array dead, because its commit was announced too long ago.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ pub async fn commit(
     storage: &Storage,
     clock: &Clock,
     mut fragments: Vec<StagedFragment>,
-) -> Result<Committed> {
+) -> Result<CommittedFiles> {
     for delete in fragments
         .iter()
         .filter_map(|fragment| fragment.delete.as_ref())
@@ -117,7 +117,7 @@ pub async fn commit(
         commit_delete(storage, delete).await?;
     }
     fragments.iter_mut().for_each(StagedFragment::keep);
-    let mut committed = Committed::of(&fragments);
+    let mut committed = CommittedFiles::of(&fragments);
     if let Some((file, bytes)) = commit_file(storage, clock, &fragments)? {
         storage.create_file(&file, bytes).await?;
         committed.file = Some(file);
@@ -134,9 +134,9 @@ pub async fn commit_unpublished(
     storage: &Storage,
     clock: &Clock,
     mut fragments: Vec<StagedFragment>,
-) -> Result<Committed> {
+) -> Result<CommittedFiles> {
     fragments.iter_mut().for_each(StagedFragment::keep);
-    let mut committed = Committed::of(&fragments);
+    let mut committed = CommittedFiles::of(&fragments);
     if let (Some((file, bytes)), Some(first)) =
         (commit_file(storage, clock, &fragments)?, fragments.first())
     {
@@ -151,7 +151,7 @@ pub async fn commit_unpublished(
     Ok(committed)
 }
 
-impl Committed {
+impl CommittedFiles {
     fn of(fragments: &[StagedFragment]) -> Self {
         let folders = fragments
             .iter()
@@ -262,7 +262,7 @@ pub async fn withdraw_replacement(storage: &Storage, mut fragment: StagedFragmen
 ///
 /// # Errors
 /// The store fails, as in [`commit`].
-pub async fn commit_delete(storage: &Storage, delete: &DeleteFile) -> Result<()> {
+pub async fn commit_delete(storage: &Storage, delete: &NewDeleteFile) -> Result<()> {
     let key = storage.encryption_key().cloned();
     let bytes = delete.encode(key.as_ref())?;
     storage.create_file(&delete.path, bytes).await
@@ -279,7 +279,7 @@ pub async fn commit_delete(storage: &Storage, delete: &DeleteFile) -> Result<()>
 pub async fn commit_with_delete(
     storage: &Storage,
     clock: &Clock,
-    delete: &DeleteFile,
+    delete: &NewDeleteFile,
     mut fragments: Vec<StagedFragment>,
 ) -> Result<()> {
     fragments.iter_mut().for_each(StagedFragment::keep);
@@ -300,7 +300,7 @@ fn list_of(
     storage: &Storage,
     clock: &Clock,
     fragments: &[StagedFragment],
-    delete: Option<&DeleteFile>,
+    delete: Option<&NewDeleteFile>,
 ) -> Result<(String, Bytes)> {
     let paths = fragments.iter().map(|fragment| fragment.commit_path());
     let paths = paths.collect::<Vec<_>>();

@@ -17,30 +17,30 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::clock::Clock;
-use crate::array::commits::Commit;
+use crate::array::commits::ArrayCommit;
 use crate::array::window::TimestampMs;
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::{EncryptionKey, generic_tile};
 use crate::format::commit::{CommitEntryKind, CommitKind, parse_consolidated_commits};
-use crate::format::delete_condition::{Comparison, Condition, Test};
+use crate::format::delete_condition::{Comparison, ConditionTest, DeleteCondition};
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
 
 /// A delete file that is to be written.
 #[derive(Debug, Clone)]
-pub struct DeleteFile {
+pub struct NewDeleteFile {
     /// The path, relative to the array.
     pub path: String,
     /// The flat condition that cells must satisfy to survive.
-    survivors: Condition,
+    survivors: DeleteCondition,
 }
 
-impl DeleteFile {
+impl NewDeleteFile {
     /// A delete at a time, of the cells that do not satisfy `survivors`.
     ///
     /// # Errors
     /// The system has no random numbers for a name.
-    pub fn new(survivors: Condition, clock: &Clock, time: TimestampMs) -> Result<Self> {
+    pub fn new(survivors: DeleteCondition, clock: &Clock, time: TimestampMs) -> Result<Self> {
         let name = clock.fresh_fragment_name(time, time)?;
         Ok(Self {
             path: format!("__commits/{name}.del"),
@@ -67,7 +67,7 @@ impl DeleteFile {
 }
 
 /// Whether a stored condition is one that all cells satisfy, as [`DeleteFile::of_nothing`] has it.
-pub fn deletes_nothing(schema: &ArraySchema, survivors: &Condition) -> bool {
+pub fn deletes_nothing(schema: &ArraySchema, survivors: &DeleteCondition) -> bool {
     every_cell(schema).is_ok_and(|all| all == *survivors)
 }
 
@@ -75,7 +75,7 @@ pub fn deletes_nothing(schema: &ArraySchema, survivors: &Condition) -> bool {
 ///
 /// # Errors
 /// The schema has no dimensions.
-pub fn every_cell(schema: &ArraySchema) -> Result<Condition> {
+pub fn every_cell(schema: &ArraySchema) -> Result<DeleteCondition> {
     constant(schema, true)
 }
 
@@ -83,25 +83,25 @@ pub fn every_cell(schema: &ArraySchema) -> Result<Condition> {
 ///
 /// # Errors
 /// The schema has no dimensions.
-pub fn no_cell(schema: &ArraySchema) -> Result<Condition> {
+pub fn no_cell(schema: &ArraySchema) -> Result<DeleteCondition> {
     constant(schema, false)
 }
 
 /// A condition that all cells satisfy, or none. Coordinates are never NULL, so a comparison of one with the start of its
 /// domain has the same result for all. String dimensions have no domain, and libtiledb takes no empty value, so strings are
 /// compared with one that comes after all others.
-fn constant(schema: &ArraySchema, satisfied: bool) -> Result<Condition> {
+fn constant(schema: &ArraySchema, satisfied: bool) -> Result<DeleteCondition> {
     let mut dimensions = schema.dimensions.iter();
     let bounded = dimensions.find_map(|d| Some((d, d.domain.as_ref()?)));
     if let (Some((dimension, (lo, _))), true) = (bounded, satisfied)
         && dimension.datatype.is_float()
     {
         // No other comparison of a NaN holds.
-        let tests = [Comparison::Ge, Comparison::Ne].map(|comparison| Condition::Test {
+        let tests = [Comparison::Ge, Comparison::Ne].map(|comparison| DeleteCondition::Test {
             field: dimension.name.clone(),
-            test: Test::Compare(comparison, lo.clone()),
+            test: ConditionTest::Compare(comparison, lo.clone()),
         });
-        return Ok(Condition::Any(tests.into()));
+        return Ok(DeleteCondition::Any(tests.into()));
     }
     let (dimension, comparison, value) = match (bounded, schema.dimensions.first()) {
         (Some((dimension, (lo, _))), _) if satisfied => (dimension, Comparison::Ge, lo.clone()),
@@ -117,14 +117,14 @@ fn constant(schema: &ArraySchema, satisfied: bool) -> Result<Condition> {
         }
         (None, None) => return Err(Error::internal("an array has dimensions")),
     };
-    Ok(Condition::Test {
+    Ok(DeleteCondition::Test {
         field: dimension.name.clone(),
-        test: Test::Compare(comparison, value),
+        test: ConditionTest::Compare(comparison, value),
     })
 }
 
 /// Returns the new form of the condition of the delete with this name; `None` if it stays unchanged.
-type ConditionRewrite<'a> = dyn Fn(&str, Condition) -> Option<Condition> + Sync + 'a;
+type ConditionRewrite<'a> = dyn Fn(&str, DeleteCondition) -> Option<DeleteCondition> + Sync + 'a;
 
 /// A file whose deletes get another form.
 #[derive(Debug)]
@@ -173,10 +173,11 @@ impl RewrittenFile {
 /// A delete cannot be decoded, or the store fails.
 pub async fn rewritten(
     storage: &Storage,
-    commits: &[Commit],
+    commits: &[ArrayCommit],
     change: &ConditionRewrite<'_>,
 ) -> Result<Vec<RewrittenFile>> {
-    let deletes = |commit: &&Commit| matches!(commit.kind, CommitKind::Delete | CommitKind::Update);
+    let deletes =
+        |commit: &&ArrayCommit| matches!(commit.kind, CommitKind::Delete | CommitKind::Update);
     let deletes = || commits.iter().filter(deletes);
     let own = deletes().filter_map(|commit| Some((commit.file.as_ref()?, &commit.name.name)));
     let mut files = Vec::new();
@@ -216,7 +217,7 @@ fn rewritten_tile(
     change: &ConditionRewrite<'_>,
 ) -> Result<Option<Bytes>> {
     let tile = storage.decode_generic_tile(stored, "delete condition")?;
-    let contents = Condition::replace_in(&tile.data, |condition| change(name, condition))?;
+    let contents = DeleteCondition::replace_in(&tile.data, |condition| change(name, condition))?;
     let key: Option<&Arc<_>> = storage.encryption_key();
     let encoded = contents.map(|contents| generic_tile::encode_with(&contents, key));
     Ok(encoded.transpose()?.map(Bytes::from))
@@ -255,55 +256,62 @@ mod tests {
 
     use super::*;
 
-    fn compare(comparison: Comparison, value: u8) -> Condition {
-        Condition::Test {
+    fn compare(comparison: Comparison, value: u8) -> DeleteCondition {
+        DeleteCondition::Test {
             field: "a".to_owned(),
-            test: Test::Compare(comparison, vec![value]),
+            test: ConditionTest::Compare(comparison, vec![value]),
         }
     }
 
-    fn not(value: u8) -> Condition {
+    fn not(value: u8) -> DeleteCondition {
         compare(Comparison::Ne, value)
     }
 
-    fn trees() -> impl Strategy<Value = Condition> {
+    fn trees() -> impl Strategy<Value = DeleteCondition> {
         let equal = prop_oneof![Just(Comparison::Eq), Just(Comparison::Ne)];
         let leaf = (equal, 0..4_u8).prop_map(|(comparison, value)| compare(comparison, value));
         leaf.prop_recursive(6, 40, 4, |inner| {
             let nodes = prop::collection::vec(inner, 1..4);
             prop_oneof![
-                nodes.clone().prop_map(Condition::All),
-                nodes.prop_map(Condition::Any)
+                nodes.clone().prop_map(DeleteCondition::All),
+                nodes.prop_map(DeleteCondition::Any)
             ]
         })
     }
 
     /// Whether a cell with this value satisfies a condition.
-    fn holds(condition: &Condition, cell: u8) -> bool {
+    fn holds(condition: &DeleteCondition, cell: u8) -> bool {
         match condition {
-            Condition::Test { test, .. } => match test {
-                Test::Compare(Comparison::Eq, value) => *value == [cell],
-                Test::Compare(_, value) => *value != [cell],
-                Test::Member { .. } | Test::Always(_) => unreachable!("not generated"),
+            DeleteCondition::Test { test, .. } => match test {
+                ConditionTest::Compare(Comparison::Eq, value) => *value == [cell],
+                ConditionTest::Compare(_, value) => *value != [cell],
+                ConditionTest::Member { .. } | ConditionTest::Always(_) => {
+                    unreachable!("not generated")
+                }
             },
-            Condition::All(nodes) => nodes.iter().all(|node| holds(node, cell)),
-            Condition::Any(nodes) => nodes.iter().any(|node| holds(node, cell)),
+            DeleteCondition::All(nodes) => nodes.iter().all(|node| holds(node, cell)),
+            DeleteCondition::Any(nodes) => nodes.iter().any(|node| holds(node, cell)),
         }
     }
 
     /// How libtiledb 2.30 evaluates a condition: `cell` is whether the cell has survived so far, and `or` whether the node
     /// is one of several alternatives. libtiledb itself agrees on 1,000 random trees.
-    fn survives_in_libtiledb(condition: &Condition, cell: u8, so_far: bool, or: bool) -> bool {
-        let each = |start: bool, or: bool, nodes: &[Condition]| {
+    fn survives_in_libtiledb(
+        condition: &DeleteCondition,
+        cell: u8,
+        so_far: bool,
+        or: bool,
+    ) -> bool {
+        let each = |start: bool, or: bool, nodes: &[DeleteCondition]| {
             let next = |so_far, node| survives_in_libtiledb(node, cell, so_far, or);
             nodes.iter().fold(start, next)
         };
         match condition {
-            Condition::Test { .. } if or => so_far | holds(condition, cell),
-            Condition::Test { .. } => so_far & holds(condition, cell),
-            Condition::All(nodes) if or => so_far | each(true, false, nodes),
-            Condition::All(nodes) => each(so_far, false, nodes),
-            Condition::Any(nodes) => so_far & each(false, true, nodes),
+            DeleteCondition::Test { .. } if or => so_far | holds(condition, cell),
+            DeleteCondition::Test { .. } => so_far & holds(condition, cell),
+            DeleteCondition::All(nodes) if or => so_far | each(true, false, nodes),
+            DeleteCondition::All(nodes) => each(so_far, false, nodes),
+            DeleteCondition::Any(nodes) => so_far & each(false, true, nodes),
         }
     }
 
@@ -322,7 +330,7 @@ mod tests {
                 }
             }
             let stored = flat.encode_delete().unwrap();
-            prop_assert_eq!(Condition::decode_delete(&stored).unwrap(), flat);
+            prop_assert_eq!(DeleteCondition::decode_delete(&stored).unwrap(), flat);
         }
     }
 
@@ -330,19 +338,19 @@ mod tests {
     /// both.
     #[test]
     fn nested_alternatives_are_misread() {
-        let pair = Condition::Any(vec![not(1), not(2)]);
+        let pair = DeleteCondition::Any(vec![not(1), not(2)]);
         for nested in [vec![pair.clone(), not(3)], vec![not(3), pair]] {
-            let nested = Condition::Any(nested);
+            let nested = DeleteCondition::Any(nested);
             assert!(nested.is_misread() && holds(&nested, 3));
             assert!(!survives_in_libtiledb(&nested, 3, true, false));
-            assert!(Condition::All(vec![nested.clone(), not(4)]).is_misread());
-            let Condition::Any(nodes) = nested.flat() else {
+            assert!(DeleteCondition::All(vec![nested.clone(), not(4)]).is_misread());
+            let DeleteCondition::Any(nodes) = nested.flat() else {
                 panic!("an OR stays one")
             };
             assert_eq!(nodes.len(), 3);
         }
-        let alternating = Condition::Any(vec![
-            Condition::All(vec![not(1), Condition::Any(vec![not(2), not(3)])]),
+        let alternating = DeleteCondition::Any(vec![
+            DeleteCondition::All(vec![not(1), DeleteCondition::Any(vec![not(2), not(3)])]),
             not(4),
         ]);
         assert!(!alternating.is_misread());

@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::fields::{WrittenFields, offsets_context, validity_context};
-use super::statistics::TileStatistics;
+use super::statistics::WrittenTileStatistics;
 use crate::array::fragment::FragmentField;
 use crate::arrow::StoredCells;
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{EncryptionKey, TileEncoder, Workspace, without_chunks};
+use crate::filter::{EncodeWorkspace, EncryptionKey, TileEncoder, without_chunks};
 use crate::format::domain_range::DomainRange;
 use crate::geometry::key;
 
@@ -63,7 +63,7 @@ pub struct EncodedField {
     /// The validity of a nullable field.
     pub validity: Option<Vec<u8>>,
     /// What is known of the values.
-    pub statistics: TileStatistics,
+    pub statistics: WrittenTileStatistics,
 }
 
 /// The filters of all fields, ready to use by one thread at a time.
@@ -71,7 +71,7 @@ pub struct TileEncoders {
     values: Vec<TileEncoder>,
     offsets: TileEncoder,
     validity: TileEncoder,
-    work: Workspace,
+    work: EncodeWorkspace,
 }
 
 impl TileEncoders {
@@ -94,7 +94,7 @@ impl TileEncoders {
             values: values.collect::<Result<_>>()?,
             offsets: offsets.context("field", || "offsets")?,
             validity: validity.context("field", || "validity")?,
-            work: Workspace::default(),
+            work: EncodeWorkspace::default(),
         })
     }
 
@@ -153,7 +153,7 @@ fn encode_field(
     values: &mut TileEncoder,
     offsets: &mut TileEncoder,
     validity: &mut TileEncoder,
-    statistics: TileStatistics,
+    statistics: WrittenTileStatistics,
 ) -> Result<EncodedField> {
     let validity = cells
         .validity

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::statistics::StatisticsKind;
+use super::statistics::WrittenStatisticsKind;
 use crate::array::fragment::FragmentField;
 use crate::array::snapshot::Snapshot;
 use crate::arrow::{CellWriter, ColumnType, NullPolicy, TypeOptions, attribute_type};
@@ -13,7 +13,7 @@ use crate::filter::TileContext;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::fragment::data_files::{FilePart, FileStem};
-use crate::format::fragment::slots::Slots;
+use crate::format::fragment::slots::FieldSlots;
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
 use crate::tile::decode::cell_numbers_context;
@@ -38,7 +38,7 @@ pub struct WrittenField {
     /// The filters of its values.
     pub filters: FilterList,
     /// What is known of each of its tiles.
-    pub statistics: StatisticsKind,
+    pub statistics: WrittenStatisticsKind,
 }
 
 /// The fields of a fragment that is written, and what all of them share.
@@ -51,16 +51,16 @@ pub struct WrittenFields {
     /// Whether the fragment is dense.
     pub dense: bool,
     /// The places of fields in the metadata.
-    pub slots: Slots,
+    pub slots: FieldSlots,
     /// Dimensions first, then attributes, each in the order of the schema, then the times of cells.
     pub fields: Vec<WrittenField>,
     /// What the fragment records of each cell besides its fields.
-    pub recorded: Recorded,
+    pub recorded: RecordedFields,
 }
 
 /// What a consolidated fragment records of its cells (specification: "Fragment Metadata File", Processed Conditions).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedFields {
     /// Whether each cell has the time at which it was written.
     pub times: bool,
     /// The deletes that were applied, as paths relative to the array, if each cell has the time at which it was deleted.
@@ -72,7 +72,7 @@ impl WrittenFields {
     pub fn new(schema: &Arc<ArraySchema>, schema_name: &str) -> Self {
         let version = FormatVersion::WRITTEN;
         let dense = schema.is_dense();
-        let slots = Slots::new(schema, version, false, false);
+        let slots = FieldSlots::new(schema, version, false, false);
         let dimensions = schema.dimensions.iter().enumerate();
         let dimensions = dimensions
             .filter(|_| !dense)
@@ -85,7 +85,7 @@ impl WrittenFields {
                 cell_val_num: dimension.cell_val_num,
                 nullable: false,
                 filters: schema.dimension_filters(i, version).clone(),
-                statistics: StatisticsKind::of_dimension(
+                statistics: WrittenStatisticsKind::of_dimension(
                     dimension.datatype,
                     dimension.cell_val_num,
                 ),
@@ -102,7 +102,7 @@ impl WrittenFields {
             nullable: attribute.nullable,
             // libtiledb stores the size of the images of its last attribute alone.
             filters: attribute.filters.clone().for_images_of(image_size),
-            statistics: StatisticsKind::of_attribute(
+            statistics: WrittenStatisticsKind::of_attribute(
                 attribute.datatype,
                 attribute.cell_val_num,
                 attribute.nullable,
@@ -115,15 +115,15 @@ impl WrittenFields {
             dense,
             slots,
             fields,
-            recorded: Recorded::default(),
+            recorded: RecordedFields::default(),
         }
     }
 
     /// Adds the times of each cell as fields after all others.
     #[must_use]
-    pub fn with_times(self, recorded: Recorded) -> Self {
+    pub fn with_times(self, recorded: RecordedFields) -> Self {
         let deletes = recorded.deletes.is_some();
-        let slots = Slots::new(
+        let slots = FieldSlots::new(
             &self.schema,
             FormatVersion::WRITTEN,
             recorded.times,
@@ -156,7 +156,7 @@ impl WrittenFields {
                 cell_val_num: CellValNum::Fixed(1),
                 nullable: false,
                 filters: self.schema.coords_filters.clone(),
-                statistics: StatisticsKind::of_times(),
+                statistics: WrittenStatisticsKind::of_times(),
             })
         });
         let mut fields = self.fields;

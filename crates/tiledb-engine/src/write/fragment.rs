@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::future::join_all;
 
-use super::delete::DeleteFile;
+use super::delete::NewDeleteFile;
 use super::encode::{EncodedField, EncodedTile};
 use super::fields::WrittenFields;
 use super::metadata::{self, FieldSections};
@@ -59,7 +59,7 @@ pub struct StagedFragment {
     /// When it was complete.
     pub(super) completed: TimestampMs,
     /// The delete that its deleted cells name; it must be there before the fragment is.
-    pub(super) delete: Option<DeleteFile>,
+    pub(super) delete: Option<NewDeleteFile>,
 }
 
 /// Waits until all futures have ended, and returns their results or the first error. None is dropped after the error of
@@ -157,7 +157,7 @@ impl FragmentWriter {
         }
         let domain = written.unwrap_or_else(|| self.mbrs.union(&fields.schema));
         let sparse_tiles = if fields.dense { 0 } else { self.tiles };
-        let summary = metadata::Summary {
+        let summary = metadata::FragmentSummary {
             domain,
             sparse_tiles,
             last_tile_cells: self.last_tile_cells,

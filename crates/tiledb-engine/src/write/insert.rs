@@ -6,10 +6,10 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::DataType;
 
 use super::clock::Clock;
-use super::delete::DeleteFile;
-use super::fields::{Recorded, WrittenFields, cell_writers};
+use super::delete::NewDeleteFile;
+use super::fields::{RecordedFields, WrittenFields, cell_writers};
 use super::fragment::{FragmentWriter, StagedFragment};
-use super::pipeline::{TilePipeline, Written};
+use super::pipeline::{TilePipeline, WrittenCounts};
 use super::sparse::SparseTiler;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::TimestampMs;
@@ -38,7 +38,7 @@ pub struct WriteTarget {
     /// Tiles that are filtered at the same time.
     pub width: usize,
     /// What has been written so far.
-    pub written: Arc<Written>,
+    pub written: Arc<WrittenCounts>,
     /// Whether the rows depend on cells that the statement has read. The names of its fragments show that to other writers.
     pub has_read: bool,
 }
@@ -65,7 +65,7 @@ pub enum DeleteScope<'a> {
     ItsCells,
     /// The cells that this delete hits, up to its time, which is the fragment's time. The fragment's cells survive, because it
     /// records the delete as processed.
-    Others(&'a DeleteFile),
+    Others(&'a NewDeleteFile),
 }
 
 /// Writes one sparse fragment.
@@ -77,7 +77,7 @@ pub struct SparseInsert {
     memory: Vec<Grant>,
     rows: u64,
     /// The delete that removed cells name.
-    delete: Option<DeleteFile>,
+    delete: Option<NewDeleteFile>,
     /// Whether -0.0 is kept among the coordinates.
     keeps_zeros: bool,
 }
@@ -103,15 +103,15 @@ impl SparseInsert {
             DeleteScope::Nothing => (fields, None),
             // All cells have the time of the fragment, and no two of them have the same coordinates.
             DeleteScope::Others(delete) => {
-                let recorded = Recorded {
+                let recorded = RecordedFields {
                     times: false,
                     deletes: Some(vec![delete.path.clone()]),
                 };
                 (fields.with_times(recorded), None)
             }
             DeleteScope::ItsCells => {
-                let delete = DeleteFile::of_nothing(&snapshot.schema, &target.clock, time)?;
-                let recorded = Recorded {
+                let delete = NewDeleteFile::of_nothing(&snapshot.schema, &target.clock, time)?;
+                let recorded = RecordedFields {
                     times: true,
                     deletes: Some(vec![delete.path.clone()]),
                 };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::fields::WrittenFields;
-use super::statistics::{StatisticsKind, TileStatistics};
+use super::statistics::{WrittenStatisticsKind, WrittenTileStatistics};
 use crate::error::Result;
 use crate::filter::{EncryptionKey, generic_tile};
 use crate::format::delete_condition::encode_processed_conditions;
@@ -27,14 +27,14 @@ pub(super) struct FieldSections {
     /// Where tiles start in the validity file.
     pub validity_offsets: Vec<u64>,
     /// The statistics of each tile.
-    pub statistics: Vec<TileStatistics>,
+    pub statistics: Vec<WrittenTileStatistics>,
     /// Sizes of the files of values, variable-sized data and validity.
     pub file_bytes: [u64; 3],
 }
 
 /// What the footer says of the whole fragment.
 #[derive(Debug)]
-pub(super) struct Summary {
+pub(super) struct FragmentSummary {
     /// The non-empty domain.
     pub domain: Vec<DomainRange>,
     /// The number of tiles of a sparse fragment; 0 for a dense one.
@@ -60,8 +60,8 @@ impl WrittenSections {
     /// Appends a section for each slot; `None` is a slot without a field, whose section is empty.
     fn append_each(
         &mut self,
-        of_slots: &[Option<(&FieldSections, StatisticsKind)>],
-        section: impl Fn(Option<(&FieldSections, StatisticsKind)>) -> Vec<u8>,
+        of_slots: &[Option<(&FieldSections, WrittenStatisticsKind)>],
+        section: impl Fn(Option<(&FieldSections, WrittenStatisticsKind)>) -> Vec<u8>,
     ) -> Result<Vec<u64>> {
         let slots = of_slots.iter();
         slots.map(|slot| self.append(&section(*slot))).collect()
@@ -73,7 +73,7 @@ pub(super) fn encode(
     fields: &WrittenFields,
     sections: &[FieldSections],
     mbrs: &Mbrs,
-    summary: Summary,
+    summary: FragmentSummary,
     key: Option<Arc<EncryptionKey>>,
 ) -> Result<(Vec<u8>, Footer)> {
     let mut of_slots = vec![None; fields.slots.count()];
@@ -88,7 +88,7 @@ pub(super) fn encode(
         key,
     };
     let list = |list: fn(&FieldSections) -> &Vec<u64>| {
-        move |slot: Option<(&FieldSections, StatisticsKind)>| {
+        move |slot: Option<(&FieldSections, WrittenStatisticsKind)>| {
             encode_u64s(slot.map_or(&[], |(sections, _)| list(sections)))
         }
     };
@@ -144,8 +144,8 @@ pub(super) fn encode(
 
 /// Minima or maxima of all tiles; those of variable-sized fields are preceded by where each starts.
 fn bounds(
-    slot: Option<(&FieldSections, StatisticsKind)>,
-    bound: fn(&TileStatistics) -> &Vec<u8>,
+    slot: Option<(&FieldSections, WrittenStatisticsKind)>,
+    bound: fn(&WrittenTileStatistics) -> &Vec<u8>,
 ) -> Vec<u8> {
     let mut section = TileMinMax::default();
     let with_bounds = slot.filter(|(_, kind)| kind.has_min_max());
@@ -163,14 +163,14 @@ fn bounds(
     section.encode()
 }
 
-fn sums(slot: Option<(&FieldSections, StatisticsKind)>) -> Vec<u8> {
+fn sums(slot: Option<(&FieldSections, WrittenStatisticsKind)>) -> Vec<u8> {
     let with_sums = slot.filter(|(_, kind)| kind.has_sum());
     let tiles = with_sums.map_or(&[][..], |(sections, _)| &sections.statistics);
     let sums = tiles.iter().map(|tile| u64::from_le_bytes(tile.sum));
     encode_u64s(&sums.collect::<Vec<_>>())
 }
 
-fn null_counts(slot: Option<(&FieldSections, StatisticsKind)>) -> Vec<u8> {
+fn null_counts(slot: Option<(&FieldSections, WrittenStatisticsKind)>) -> Vec<u8> {
     let nullable = slot.filter(|(_, kind)| kind.has_null_count());
     let tiles = nullable.map_or(&[][..], |(sections, _)| &sections.statistics);
     let counts = tiles.iter().map(|tile| tile.null_count);
@@ -178,7 +178,7 @@ fn null_counts(slot: Option<(&FieldSections, StatisticsKind)>) -> Vec<u8> {
 }
 
 fn fragment_statistics(
-    of_slots: &[Option<(&FieldSections, StatisticsKind)>],
+    of_slots: &[Option<(&FieldSections, WrittenStatisticsKind)>],
 ) -> FragmentStatistics {
     let slots = of_slots.iter().map(|slot| match slot {
         Some((sections, kind)) => kind.of_tiles(&sections.statistics),

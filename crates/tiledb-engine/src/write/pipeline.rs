@@ -23,13 +23,13 @@ pub const QUEUED: usize = 2;
 
 /// What has been written so far. It grows while a change runs, and may be looked at meanwhile.
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct WrittenCounts {
     tiles: AtomicU64,
     bytes: AtomicU64,
     filtering_nanos: AtomicU64,
 }
 
-impl Written {
+impl WrittenCounts {
     /// The tiles that were handed to the store.
     pub fn tiles(&self) -> u64 {
         self.tiles.load(Ordering::Relaxed)
@@ -62,12 +62,12 @@ pub struct TilePipeline {
     /// Tiles that are filtered at the same time.
     width: usize,
     budget: Arc<dyn MemoryBudget>,
-    written: Arc<Written>,
+    written: Arc<WrittenCounts>,
 }
 
 #[derive(Debug)]
 struct RunningFilters {
-    tile: Filtering,
+    tile: FilteringTile,
     memory: Vec<Grant>,
 }
 
@@ -80,7 +80,7 @@ pub struct TileFilters {
 
 /// A tile that is being filtered, or has been, and the time that it took.
 #[derive(Debug)]
-pub enum Filtering {
+pub enum FilteringTile {
     /// A thread filters it.
     Running(JoinHandle<Result<(EncodedTile, Duration)>>),
     /// It is ready.
@@ -104,9 +104,9 @@ impl TileFilters {
     }
 
     /// Begins to filter a tile, which is put together on the thread that filters it.
-    pub fn begin(&self, make: impl FnOnce() -> Result<RawTile> + Send + 'static) -> Filtering {
+    pub fn begin(&self, make: impl FnOnce() -> Result<RawTile> + Send + 'static) -> FilteringTile {
         let (fields, encoders) = (Arc::clone(&self.fields), Arc::clone(&self.encoders));
-        Filtering::Running(on_another_thread(move || {
+        FilteringTile::Running(on_another_thread(move || {
             let began = Instant::now();
             let tile = encoders.encode(&fields, &make()?)?;
             Ok((tile, began.elapsed()))
@@ -114,7 +114,7 @@ impl TileFilters {
     }
 }
 
-impl Filtering {
+impl FilteringTile {
     /// Waits for the tile.
     ///
     /// # Errors
@@ -190,7 +190,7 @@ impl TilePipeline {
 
     /// Counts in `written` what is written.
     #[must_use]
-    pub fn counted_in(self, written: &Arc<Written>) -> Self {
+    pub fn counted_in(self, written: &Arc<WrittenCounts>) -> Self {
         Self {
             written: Arc::clone(written),
             ..self
@@ -247,7 +247,7 @@ impl TilePipeline {
     ///
     /// # Errors
     /// An earlier tile fails.
-    pub async fn push_begun(&mut self, tile: Filtering, memory: Vec<Grant>) -> Result<()> {
+    pub async fn push_begun(&mut self, tile: FilteringTile, memory: Vec<Grant>) -> Result<()> {
         self.make_room().await?;
         self.running.push_back(RunningFilters { tile, memory });
         Ok(())

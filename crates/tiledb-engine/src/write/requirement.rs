@@ -17,15 +17,15 @@ use super::announcement::ChangeAnnouncement;
 use super::clock::Clock;
 use super::delete::deletes_nothing;
 use super::fragment::StagedFragment;
-use crate::array::deletes::Delete;
+use crate::array::deletes::TimedDelete;
 use crate::array::fragment::Fragment;
-use crate::array::snapshot::{AnnouncedChange, DEAD_AFTER_MS, Seen, Snapshot};
+use crate::array::snapshot::{AnnouncedChange, DEAD_AFTER_MS, Snapshot, SnapshotContents};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::{DomainRange, show_value};
 use crate::format::names::TimestampedName;
-use crate::geometry::domain::{Bounds, KeyBox};
+use crate::geometry::domain::{DimensionExtent, KeyBox};
 use crate::geometry::key;
 use crate::tile::deletes::FragmentDeletes;
 
@@ -35,7 +35,7 @@ const TICK: Duration = Duration::from_millis(2);
 
 /// The cells that a change depends on.
 #[derive(Debug, Clone, Copy)]
-pub enum Region<'a> {
+pub enum RequiredRegion<'a> {
     /// Every cell of the array.
     Everything,
     /// The non-empty domains of the fragments that it writes.
@@ -83,9 +83,9 @@ impl StagedChange<'_> {
 #[derive(Debug)]
 pub struct Requirement<'a> {
     /// What it has seen of the array.
-    pub read: &'a [Seen],
+    pub read: &'a [SnapshotContents],
     /// The cells that nobody may have changed since.
-    pub region: Region<'a>,
+    pub region: RequiredRegion<'a>,
     /// Whether only changes of this time or later matter, which have not seen what is written now and would hide it.
     pub later_than: Option<TimestampMs>,
     /// Rows that others only inserted, at this time or later, don't matter. Other rows of a fragment do matter: rows that a
@@ -205,16 +205,16 @@ impl<'a> RequirementCheck<'a> {
         offered: StagedChange<'_>,
     ) -> Option<Self> {
         let regions = match requirement.region {
-            Region::Everything => None,
-            Region::Written => {
+            RequiredRegion::Everything => None,
+            RequiredRegion::Written => {
                 let domains = offered.fragments.iter();
                 let domains = domains.map(|staged| staged.footer.non_empty_domain.clone());
                 domains.collect()
             }
-            Region::Filled(boxes) => {
+            RequiredRegion::Filled(boxes) => {
                 Some(boxes.iter().map(|cells| ranges(snapshot, cells)).collect())
             }
-            Region::Selected(boxes) => Some(boxes.to_vec()),
+            RequiredRegion::Selected(boxes) => Some(boxes.to_vec()),
         };
         let is_empty = regions.as_ref().is_some_and(Vec::is_empty);
         (!is_empty).then_some(Self {
@@ -317,7 +317,7 @@ impl<'a> RequirementCheck<'a> {
         Ok(())
     }
 
-    fn is_unseen(&self, name: &str, names: fn(&Seen) -> &[String]) -> bool {
+    fn is_unseen(&self, name: &str, names: fn(&SnapshotContents) -> &[String]) -> bool {
         let mut read = self.requirement.read.iter();
         read.any(|seen| !names(seen).iter().any(|known| known == name))
     }
@@ -331,7 +331,7 @@ impl<'a> RequirementCheck<'a> {
     fn met_by(&self, fragment: &Fragment, now: &Snapshot) -> Option<Option<&[DomainRange]>> {
         // No fragment hides an insert into an array with duplicates; only a delete does. A statement that replaces all rows also
         // depends on later changes, which have read rows that it replaces.
-        let replaces_all = matches!(self.requirement.region, Region::Everything);
+        let replaces_all = matches!(self.requirement.region, RequiredRegion::Everything);
         let only_deletes = !self.depends_on_seen() && now.schema.allows_duplicates && !replaces_all;
         if only_deletes || !self.matters(fragment.name.t2) || self.is_harmless(fragment, now) {
             return None;
@@ -353,7 +353,7 @@ impl<'a> RequirementCheck<'a> {
                 }
                 let pairs = datatypes.iter().zip(theirs).zip(ours.iter());
                 let apart = |((datatype, a), b): ((&Datatype, &DomainRange), &DomainRange)| {
-                    let bounds = [a, b].map(|range| Bounds::from_range(*datatype, range));
+                    let bounds = [a, b].map(|range| DimensionExtent::from_range(*datatype, range));
                     matches!(bounds, [Ok(a), Ok(b)] if !a.intersects(&b))
                 };
                 !pairs.into_iter().any(apart)
@@ -365,7 +365,7 @@ impl<'a> RequirementCheck<'a> {
     /// The box whose cells a dense array showed to a change that depends on them, if there was one.
     fn find_seen_box(&self, now: &Snapshot) -> Option<KeyBox> {
         // Cells between those of an insert get the fill value, whether the array shows them or not.
-        let is_filled = matches!(self.requirement.region, Region::Filled(_));
+        let is_filled = matches!(self.requirement.region, RequiredRegion::Filled(_));
         if !now.schema.is_dense() || !self.depends_on_seen() || is_filled {
             return None;
         }
@@ -401,7 +401,7 @@ impl<'a> RequirementCheck<'a> {
     }
 
     /// The region of the change in which another writer's delete may find a cell.
-    fn deleted_by(&self, delete: &Delete) -> Option<Option<&[DomainRange]>> {
+    fn deleted_by(&self, delete: &TimedDelete) -> Option<Option<&[DomainRange]>> {
         let schema = &self.snapshot.schema;
         let matters = self.requirement.deletes_matter && self.matters(delete.time);
         if !matters || deletes_nothing(schema, &delete.condition) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray};
 
-use super::checks::{CellChecker, Coordinates, coordinates};
+use super::checks::{BatchCoordinates, CellChecker, coordinates};
 use super::encode::RawTile;
 use super::fields::WrittenFields;
 use crate::array::window::TimestampMs;
@@ -107,7 +107,11 @@ impl SparseTiler {
         Some(RawTile { fields, real })
     }
 
-    fn check(&mut self, columns: &[ArrayRef], numbers: Option<&[u64]>) -> Result<Vec<Coordinates>> {
+    fn check(
+        &mut self,
+        columns: &[ArrayRef],
+        numbers: Option<&[u64]>,
+    ) -> Result<Vec<BatchCoordinates>> {
         let dimensions = &self.fields.schema.dimensions;
         let coordinates = coordinates(dimensions, &self.writers, columns)?;
         self.checker.check(&coordinates, numbers)?;
@@ -118,7 +122,7 @@ impl SparseTiler {
         &mut self,
         columns: &[ArrayRef],
         rows: Range<usize>,
-        coordinates: &[Coordinates],
+        coordinates: &[BatchCoordinates],
     ) -> Result<()> {
         let sources = self.writers.iter().zip(columns).zip(&mut self.tile);
         for (i, ((writer, column), cells)) in sources.enumerate() {

@@ -10,7 +10,7 @@ mod numbers;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use self::numbers::Numbers;
+use self::numbers::StoredNumber;
 use crate::arrow::StoredCells;
 use crate::format::datatype::Datatype;
 use crate::format::fragment::statistics::SlotStatistics;
@@ -18,18 +18,18 @@ use crate::format::schema::CellValNum;
 
 /// How the values of a field are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compared {
+enum ValueComparison {
     /// As numbers of a type.
-    Numbers(Numbers),
+    Numbers(StoredNumber),
     /// By their bytes.
     Bytes,
 }
 
 /// The statistics that a field has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StatisticsKind {
-    min_max: Option<Compared>,
-    sum: Option<Numbers>,
+pub struct WrittenStatisticsKind {
+    min_max: Option<ValueComparison>,
+    sum: Option<StoredNumber>,
     nulls: bool,
     /// Size of a cell; `None` if cells differ in size.
     cell_bytes: Option<usize>,
@@ -37,7 +37,7 @@ pub struct StatisticsKind {
 
 /// Statistics of one field of one tile; what the field does not have is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TileStatistics {
+pub struct WrittenTileStatistics {
     /// The smallest value; zeros if there is none.
     pub min: Vec<u8>,
     /// The largest value; zeros if there is none.
@@ -50,7 +50,7 @@ pub struct TileStatistics {
     pub is_all_null: bool,
 }
 
-impl StatisticsKind {
+impl WrittenStatisticsKind {
     /// The statistics of an attribute.
     pub fn of_attribute(datatype: Datatype, cell_val_num: CellValNum, nullable: bool) -> Self {
         use Datatype as D;
@@ -59,12 +59,12 @@ impl StatisticsKind {
         let text = matches!(datatype, D::Char | D::StringAscii);
         let number = match datatype {
             // libtiledb compares a single character as a signed number.
-            D::Char | D::StringAscii => Some(Numbers::I8),
+            D::Char | D::StringAscii => Some(StoredNumber::I8),
             other => numbers_of(other),
         };
         let min_max = match single {
-            true => number.map(Compared::Numbers),
-            false => text.then_some(Compared::Bytes),
+            true => number.map(ValueComparison::Numbers),
+            false => text.then_some(ValueComparison::Bytes),
         };
         Self {
             min_max,
@@ -110,7 +110,7 @@ impl StatisticsKind {
     }
 
     /// The statistics of the cells in `runs`; other cells of the tile are padding.
-    pub fn of_cells(&self, cells: &StoredCells, runs: &[Range<usize>]) -> TileStatistics {
+    pub fn of_cells(&self, cells: &StoredCells, runs: &[Range<usize>]) -> WrittenTileStatistics {
         let valid = |cell: usize| match &cells.validity {
             Some(validity) => validity.get(cell).is_some_and(|v| *v != 0),
             None => true,
@@ -122,13 +122,13 @@ impl StatisticsKind {
         };
         let count = runs.iter().map(ExactSizeIterator::len).sum::<usize>();
         let is_all_null = null_count == count;
-        let mut found = TileStatistics {
+        let mut found = WrittenTileStatistics {
             null_count: null_count as u64,
             is_all_null,
-            ..TileStatistics::default()
+            ..WrittenTileStatistics::default()
         };
         let whole = null_count == 0 && matches!(runs, [run] if *run == (0..cells.len));
-        if let Some(numbers) = self.min_max.and_then(Compared::numbers).or(self.sum) {
+        if let Some(numbers) = self.min_max.and_then(ValueComparison::numbers).or(self.sum) {
             let width = self.cell_bytes.unwrap_or(1);
             let bounds = match whole {
                 true => numbers.summarise_all(&cells.values),
@@ -145,7 +145,7 @@ impl StatisticsKind {
             if self.min_max.is_some() {
                 (found.min, found.max) = (bounds.min, bounds.max);
             }
-        } else if self.min_max == Some(Compared::Bytes) {
+        } else if self.min_max == Some(ValueComparison::Bytes) {
             let width = self.cell_bytes.unwrap_or(0);
             let values = || {
                 all()
@@ -163,7 +163,7 @@ impl StatisticsKind {
     }
 
     /// The statistics of a fragment with these tiles.
-    pub fn of_tiles(&self, tiles: &[TileStatistics]) -> SlotStatistics {
+    pub fn of_tiles(&self, tiles: &[WrittenTileStatistics]) -> SlotStatistics {
         let with_values = || tiles.iter().filter(|tile| !tile.is_all_null);
         let null_count = tiles.iter().map(|tile| tile.null_count).sum();
         let mut found = SlotStatistics {
@@ -197,26 +197,26 @@ impl StatisticsKind {
     }
 }
 
-fn numbers_of(datatype: Datatype) -> Option<Numbers> {
+fn numbers_of(datatype: Datatype) -> Option<StoredNumber> {
     use Datatype as D;
     Some(match datatype {
-        D::Int8 => Numbers::I8,
-        D::Int16 => Numbers::I16,
-        D::Int32 => Numbers::I32,
-        D::Int64 => Numbers::I64,
-        D::UInt8 | D::Bool => Numbers::U8,
-        D::UInt16 => Numbers::U16,
-        D::UInt32 => Numbers::U32,
-        D::UInt64 => Numbers::U64,
-        D::Float32 => Numbers::F32,
-        D::Float64 => Numbers::F64,
-        other if other.is_datetime() || other.is_time() => Numbers::I64,
+        D::Int8 => StoredNumber::I8,
+        D::Int16 => StoredNumber::I16,
+        D::Int32 => StoredNumber::I32,
+        D::Int64 => StoredNumber::I64,
+        D::UInt8 | D::Bool => StoredNumber::U8,
+        D::UInt16 => StoredNumber::U16,
+        D::UInt32 => StoredNumber::U32,
+        D::UInt64 => StoredNumber::U64,
+        D::Float32 => StoredNumber::F32,
+        D::Float64 => StoredNumber::F64,
+        other if other.is_datetime() || other.is_time() => StoredNumber::I64,
         _ => return None,
     })
 }
 
-impl Compared {
-    fn numbers(self) -> Option<Numbers> {
+impl ValueComparison {
+    fn numbers(self) -> Option<StoredNumber> {
         match self {
             Self::Numbers(numbers) => Some(numbers),
             Self::Bytes => None,

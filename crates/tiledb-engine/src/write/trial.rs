@@ -7,7 +7,7 @@
 use super::fields::{WrittenField, WrittenFields};
 use crate::arrow::StoredCells;
 use crate::error::{Result, ResultExt};
-use crate::filter::{TileEncoder, Work};
+use crate::filter::{DecodeWork, TileEncoder};
 use crate::format::filter_list::{Filter, FilterList};
 
 /// Ways to filter numbers of several bytes.
@@ -44,7 +44,7 @@ const MOVED_BYTE: u64 = 70;
 
 /// The filters that suit a field best.
 #[derive(Debug)]
-pub struct Best {
+pub struct BestFilters {
     /// The filters.
     pub filters: FilterList,
     /// The bytes of the sample.
@@ -61,25 +61,25 @@ pub fn best_filters(
     fields: &WrittenFields,
     field: &WrittenField,
     cells: &StoredCells,
-) -> Result<Option<Best>> {
+) -> Result<Option<BestFilters>> {
     if cells.values.is_empty() {
         return Ok(None);
     }
     let own = tried(fields, field, &field.filters, cells)?;
-    let mut best: Option<(u64, Best)> = None;
+    let mut best: Option<(u64, BestFilters)> = None;
     for text in ways(field) {
         let filters = FilterList::parse(text)?;
         if filters == field.filters {
             continue;
         }
         // A stack of filters that can't write these values isn't a candidate.
-        let Ok(Tried { bytes, price }) = tried(fields, field, &filters, cells) else {
+        let Ok(TrialOutput { bytes, price }) = tried(fields, field, &filters, cells) else {
             continue;
         };
         if price.saturating_mul(100) < own.price.saturating_mul(100 - WORTH)
             && best.as_ref().is_none_or(|(least, _)| price < *least)
         {
-            let found = Best {
+            let found = BestFilters {
                 filters,
                 before: cells.bytes() as u64,
                 after: bytes,
@@ -104,7 +104,7 @@ fn ways(field: &WrittenField) -> Vec<&'static str> {
 }
 
 /// The cells after filtering, offsets included.
-struct Tried {
+struct TrialOutput {
     bytes: u64,
     price: u64,
 }
@@ -115,7 +115,7 @@ fn tried(
     field: &WrittenField,
     filters: &FilterList,
     cells: &StoredCells,
-) -> Result<Tried> {
+) -> Result<TrialOutput> {
     let context = field.values_context(&fields.schema)?;
     let values = TileEncoder::new(filters, &context).context("field", || field.described())?;
     let mut values = values.measuring();
@@ -124,12 +124,12 @@ fn tried(
     let Some(starts) = &cells.starts else {
         let bytes = values.encode(&cells.values)?.len() as u64;
         let price = price(bytes, moved, values.work());
-        return Ok(Tried { bytes, price });
+        return Ok(TrialOutput { bytes, price });
     };
     if values.takes_offsets() {
         let bytes = values.encode_strings(&cells.values, starts)?.len() as u64;
         let price = price(bytes, moved, values.work());
-        return Ok(Tried { bytes, price });
+        return Ok(TrialOutput { bytes, price });
     }
     let schema = &fields.schema;
     let context = super::fields::offsets_context(schema);
@@ -138,7 +138,7 @@ fn tried(
     let of_offsets = offsets.encode(&start_bytes.collect::<Vec<_>>())?.len() as u64;
     let of_values = values.encode_var(&cells.values, starts)?.len() as u64;
     let moved_offsets = size_of_val(starts.as_slice()) as u64;
-    Ok(Tried {
+    Ok(TrialOutput {
         bytes: of_offsets.saturating_add(of_values),
         price: price(of_values, moved, values.work()).saturating_add(price(
             of_offsets,
@@ -149,7 +149,7 @@ fn tried(
 }
 
 /// The cost of reading `stored` bytes, from which filters make `moved` bytes.
-fn price(stored: u64, moved: u64, work: Work) -> u64 {
+fn price(stored: u64, moved: u64, work: DecodeWork) -> u64 {
     let parts = [
         (stored, STORED_BYTE),
         (work.literals, LITERAL),

@@ -12,11 +12,11 @@ use clap::ValueEnum;
 use datafusion::prelude::SessionContext;
 use rustyline::completion::Pair;
 
-use self::wanted::{Table, Wanted, Word, wanted};
+use self::wanted::{NamedTable, TypedWord, WantedWord, wanted};
 use self::words::SessionNames;
 use crate::commands::COMMANDS;
 use crate::describe::is_path;
-use crate::printing::Format;
+use crate::printing::OutputFormat;
 
 /// Completes what is typed into a session.
 pub struct Completion {
@@ -24,7 +24,7 @@ pub struct Completion {
 }
 
 /// The offset at which a completion begins, and the candidates for it.
-type Candidates = (usize, Vec<Pair>);
+type CompletionCandidates = (usize, Vec<Pair>);
 
 impl Completion {
     pub fn new(ctx: SessionContext) -> Self {
@@ -34,7 +34,7 @@ impl Completion {
     }
 
     /// The completions of the word that ends at an offset of a text.
-    pub fn complete(&self, text: &str, at: usize) -> Candidates {
+    pub fn complete(&self, text: &str, at: usize) -> CompletionCandidates {
         let before = text.get(..at).unwrap_or(text);
         let line = before.rfind('\n').map_or(0, |newline| newline + 1);
         let command = before.get(line..).unwrap_or_default();
@@ -42,14 +42,14 @@ impl Completion {
             return self.complete_command(command, line);
         }
         match wanted(text, at) {
-            Wanted::Nothing => (at, Vec::new()),
-            Wanted::Statement(word) => {
+            WantedWord::Nothing => (at, Vec::new()),
+            WantedWord::Statement(word) => {
                 let words = words::STATEMENTS.iter().map(|word| (*word).to_owned());
                 (word.start, keywords(&word, words))
             }
-            Wanted::Table(word) => (word.start, self.tables(&word)),
-            Wanted::Expression(word, tables) => (word.start, self.expressions(&word, &tables)),
-            Wanted::Path { start, needs_slash } => {
+            WantedWord::Table(word) => (word.start, self.tables(&word)),
+            WantedWord::Expression(word, tables) => (word.start, self.expressions(&word, &tables)),
+            WantedWord::Path { start, needs_slash } => {
                 let typed = before.get(start..).unwrap_or_default();
                 let is_closed = text.get(at..).is_some_and(|after| after.starts_with('\''));
                 (start, quoted_paths(typed, needs_slash, is_closed))
@@ -58,7 +58,7 @@ impl Completion {
     }
 
     /// A command of the shell, or what follows it; `line` is where it begins.
-    fn complete_command(&self, command: &str, line: usize) -> Candidates {
+    fn complete_command(&self, command: &str, line: usize) -> CompletionCandidates {
         let end = line + command.len();
         let blanks = command.len() - command.trim_start().len();
         let command = command.trim_start();
@@ -77,11 +77,12 @@ impl Completion {
         match name {
             "\\d" if is_path(argument) => (start, plain_paths(argument)),
             "\\d" => {
-                let Wanted::Table(word) = wanted(&format!("FROM {argument}"), 5 + argument.len())
+                let WantedWord::Table(word) =
+                    wanted(&format!("FROM {argument}"), 5 + argument.len())
                 else {
                     return (end, Vec::new());
                 };
-                let mut tables = self.tables(&Word {
+                let mut tables = self.tables(&TypedWord {
                     start: 0,
                     ..word.clone()
                 });
@@ -92,7 +93,7 @@ impl Completion {
             "\\x" | "\\timing" | "\\quiet" => of(&["off", "on"]),
             "\\object_store_profiling" => of(&["disabled", "summary", "trace"]),
             "\\pset" => {
-                let values = Format::value_variants()
+                let values = OutputFormat::value_variants()
                     .iter()
                     .filter_map(ValueEnum::to_possible_value);
                 let formats = values
@@ -104,7 +105,7 @@ impl Completion {
         }
     }
 
-    fn tables(&self, word: &Word) -> Vec<Pair> {
+    fn tables(&self, word: &TypedWord) -> Vec<Pair> {
         let mut pairs = names(word, self.names.tables(&word.qualifier));
         if word.qualifier.is_empty() && !word.is_quoted && !word.typed.is_empty() {
             pairs.extend(functions(word, self.names.table_functions()));
@@ -112,7 +113,7 @@ impl Completion {
         pairs
     }
 
-    fn expressions(&self, word: &Word, tables: &[Table]) -> Vec<Pair> {
+    fn expressions(&self, word: &TypedWord, tables: &[NamedTable]) -> Vec<Pair> {
         if !word.qualifier.is_empty() {
             let table = qualified(&word.qualifier, tables);
             return names(word, self.names.columns(&table));
@@ -134,21 +135,21 @@ impl Completion {
 }
 
 /// The table that a qualifier means: one that the statement names, by its alias or its name, or else one of the session.
-fn qualified(qualifier: &[String], tables: &[Table]) -> Table {
-    let is_it = |table: &&Table| match (&table.alias, qualifier) {
+fn qualified(qualifier: &[String], tables: &[NamedTable]) -> NamedTable {
+    let is_it = |table: &&NamedTable| match (&table.alias, qualifier) {
         (Some(alias), [name]) => alias == name,
         (None, qualifier) => table.name.ends_with(qualifier),
         (Some(_), _) => false,
     };
     let named = tables.iter().find(is_it).cloned();
-    named.unwrap_or_else(|| Table {
+    named.unwrap_or_else(|| NamedTable {
         name: qualifier.to_vec(),
         alias: None,
     })
 }
 
 /// Names that begin like a word, whatever its case, in quotes where SQL needs them.
-fn names(word: &Word, mut names: Vec<String>) -> Vec<Pair> {
+fn names(word: &TypedWord, mut names: Vec<String>) -> Vec<Pair> {
     names.sort();
     names.dedup();
     let typed = word.typed.to_lowercase();
@@ -175,7 +176,7 @@ fn needs_quotes(name: &str) -> bool {
 }
 
 /// Keywords that begin like a word, in the case in which it is typed.
-fn keywords(word: &Word, words: impl Iterator<Item = String>) -> Vec<Pair> {
+fn keywords(word: &TypedWord, words: impl Iterator<Item = String>) -> Vec<Pair> {
     if !word.qualifier.is_empty() || word.is_quoted {
         return Vec::new();
     }
@@ -188,7 +189,7 @@ fn keywords(word: &Word, words: impl Iterator<Item = String>) -> Vec<Pair> {
 }
 
 /// Functions that begin like a word, with their parenthesis.
-fn functions(word: &Word, mut names: Vec<String>) -> Vec<Pair> {
+fn functions(word: &TypedWord, mut names: Vec<String>) -> Vec<Pair> {
     names.sort();
     names.dedup();
     let typed = word.typed.to_lowercase();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// A file or folder that a path can go on with.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct PathEntry {
     /// The path as typed, completed.
     pub path: String,
     /// The last part of it, to be listed.
@@ -17,7 +17,7 @@ pub struct Entry {
 }
 
 /// The files and folders whose paths begin like `typed`; hidden ones only if a dot was typed.
-pub fn entries(typed: &str) -> Vec<Entry> {
+pub fn entries(typed: &str) -> Vec<PathEntry> {
     let separator = |c: char| c == '/' || c == std::path::MAIN_SEPARATOR;
     let (folder, begins) = match typed.rfind(separator) {
         Some(at) => typed.split_at_checked(at + 1).unwrap_or((typed, "")),
@@ -43,7 +43,7 @@ pub fn entries(typed: &str) -> Vec<Entry> {
                 return None;
             }
             let path = entry.path();
-            Some(Entry {
+            Some(PathEntry {
                 path: format!("{folder}{name}"),
                 name,
                 is_folder: path.is_dir() && !is_object(&path),

@@ -18,7 +18,7 @@ pub enum Token {
 
 /// The token that is unfinished at the end of a text, and the offset at which it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenToken {
     Nothing,
     Word(usize),
     Name(usize),
@@ -28,9 +28,9 @@ pub enum Open {
 
 /// The pieces of the last statement of a text, without what it ends in the middle of.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Tokens {
+pub struct LastTokens {
     pub tokens: Vec<Token>,
-    pub open: Open,
+    pub open: OpenToken,
 }
 
 impl Token {
@@ -49,7 +49,7 @@ impl Token {
     }
 }
 
-impl Tokens {
+impl LastTokens {
     pub fn of(text: &str) -> Self {
         let mut tokens = Vec::new();
         let mut rest = text;
@@ -68,7 +68,7 @@ impl Tokens {
                     None => {
                         return Self {
                             tokens,
-                            ..open(Open::Comment)
+                            ..open(OpenToken::Comment)
                         };
                     }
                 },
@@ -77,7 +77,7 @@ impl Tokens {
                     None => {
                         return Self {
                             tokens,
-                            ..open(Open::Comment)
+                            ..open(OpenToken::Comment)
                         };
                     }
                 },
@@ -92,13 +92,13 @@ impl Tokens {
                     None if quote == '"' => {
                         return Self {
                             tokens,
-                            ..open(Open::Name(at))
+                            ..open(OpenToken::Name(at))
                         };
                     }
                     None => {
                         return Self {
                             tokens,
-                            ..open(Open::Text(at))
+                            ..open(OpenToken::Text(at))
                         };
                     }
                 },
@@ -107,7 +107,7 @@ impl Tokens {
                     let Some((word, after)) = end.and_then(|end| rest.split_at_checked(end)) else {
                         return Self {
                             tokens,
-                            ..open(Open::Word(at))
+                            ..open(OpenToken::Word(at))
                         };
                     };
                     tokens.push(Token::Word(format!("{c}{word}")));
@@ -118,7 +118,7 @@ impl Tokens {
         }
         Self {
             tokens,
-            open: Open::Nothing,
+            open: OpenToken::Nothing,
         }
     }
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_last_statement_is_taken_apart() {
         let text = "select 1; SELECT a.\"B\"\"c\", 'it''s' -- x\n/* y; */ FROM sta";
-        let found = Tokens::of(text);
+        let found = LastTokens::of(text);
         let expected = [
             word("SELECT"),
             word("a"),
@@ -176,25 +176,25 @@ mod tests {
             word("FROM"),
         ];
         assert_eq!(found.tokens, expected);
-        assert_eq!(found.open, Open::Word(text.len() - 3));
+        assert_eq!(found.open, OpenToken::Word(text.len() - 3));
     }
 
     #[test]
     fn what_is_open_is_told() {
-        assert_eq!(Tokens::of("select ").open, Open::Nothing);
-        assert_eq!(Tokens::of("select 'a;b").open, Open::Text(7));
-        assert_eq!(Tokens::of("select \"a").open, Open::Name(7));
-        assert_eq!(Tokens::of("select -- a").open, Open::Comment);
-        assert_eq!(Tokens::of("select /* a").open, Open::Comment);
-        assert_eq!(Tokens::of("select größ").open, Open::Word(7));
+        assert_eq!(LastTokens::of("select ").open, OpenToken::Nothing);
+        assert_eq!(LastTokens::of("select 'a;b").open, OpenToken::Text(7));
+        assert_eq!(LastTokens::of("select \"a").open, OpenToken::Name(7));
+        assert_eq!(LastTokens::of("select -- a").open, OpenToken::Comment);
+        assert_eq!(LastTokens::of("select /* a").open, OpenToken::Comment);
+        assert_eq!(LastTokens::of("select größ").open, OpenToken::Word(7));
     }
 
     #[test]
     fn the_rest_ends_with_its_statement() {
         assert_eq!(
-            Tokens::of_rest(" from t; select x"),
+            LastTokens::of_rest(" from t; select x"),
             [word("from"), word("t")]
         );
-        assert_eq!(Tokens::of_rest(" from t"), [word("from"), word("t")]);
+        assert_eq!(LastTokens::of_rest(" from t"), [word("from"), word("t")]);
     }
 }

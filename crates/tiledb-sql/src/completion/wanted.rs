@@ -1,18 +1,18 @@
 //! Finds the kind of word that a statement asks for at the cursor.
 
-use super::tokens::{Open, Token, Tokens};
+use super::tokens::{LastTokens, OpenToken, Token};
 
 /// The kind of word that fits at the cursor.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedWord {
     /// Nothing that could be known.
     Nothing,
     /// The first word of a statement.
-    Statement(Word),
+    Statement(TypedWord),
     /// A table, or a schema on the way to one.
-    Table(Word),
+    Table(TypedWord),
     /// An expression: columns of these tables, functions, or the next keyword.
-    Expression(Word, Vec<Table>),
+    Expression(TypedWord, Vec<NamedTable>),
     /// The path of something that can be read or written; it begins at the offset `start`, behind a quote.
     Path {
         start: usize,
@@ -23,7 +23,7 @@ pub enum Wanted {
 
 /// A word that is being typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct TypedWord {
     /// The offset at which the word begins, at its quote if it has one.
     pub start: usize,
     /// The text of the word so far, without quotes.
@@ -36,7 +36,7 @@ pub struct Word {
 
 /// A table that a statement names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub struct NamedTable {
     /// The parts of the table's name; or its path, as the only part.
     pub name: Vec<String>,
     pub alias: Option<String>,
@@ -57,37 +57,37 @@ const BEFORE_PATHS: [&str; 7] = [
 ];
 
 /// The kind of word that fits at the offset `at` of a text.
-pub fn wanted(text: &str, at: usize) -> Wanted {
+pub fn wanted(text: &str, at: usize) -> WantedWord {
     let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-    let Tokens { mut tokens, open } = Tokens::of(before);
+    let LastTokens { mut tokens, open } = LastTokens::of(before);
     let (start, is_quoted) = match open {
-        Open::Comment => return Wanted::Nothing,
-        Open::Text(start) => return path(&tokens, start + 1),
-        Open::Nothing => (at, false),
-        Open::Word(start) => (start, false),
-        Open::Name(start) => (start, true),
+        OpenToken::Comment => return WantedWord::Nothing,
+        OpenToken::Text(start) => return path(&tokens, start + 1),
+        OpenToken::Nothing => (at, false),
+        OpenToken::Word(start) => (start, false),
+        OpenToken::Name(start) => (start, true),
     };
     let typed = before
         .get(start + usize::from(is_quoted)..)
         .unwrap_or_default()
         .replace("\"\"", "\"");
     if typed.starts_with(|c: char| c.is_ascii_digit()) && !is_quoted {
-        return Wanted::Nothing;
+        return WantedWord::Nothing;
     }
-    let word = Word {
+    let word = TypedWord {
         start,
         typed,
         is_quoted,
         qualifier: qualifier(&mut tokens),
     };
     if tokens.is_empty() && word.qualifier.is_empty() {
-        return Wanted::Statement(word);
+        return WantedWord::Statement(word);
     }
     if names_table(&tokens) {
-        return Wanted::Table(word);
+        return WantedWord::Table(word);
     }
-    let statement = [tokens, vec![Token::Mark(' ')], Tokens::of_rest(after)].concat();
-    Wanted::Expression(word, tables(&statement))
+    let statement = [tokens, vec![Token::Mark(' ')], LastTokens::of_rest(after)].concat();
+    WantedWord::Expression(word, tables(&statement))
 }
 
 /// Takes the names with dots from the end of a statement.
@@ -125,9 +125,9 @@ fn names_table(tokens: &[Token]) -> bool {
 }
 
 /// Decides what a text in quotes is, by the words before it.
-fn path(tokens: &[Token], start: usize) -> Wanted {
+fn path(tokens: &[Token], start: usize) -> WantedWord {
     if names_table(tokens) {
-        return Wanted::Path {
+        return WantedWord::Path {
             start,
             needs_slash: true,
         };
@@ -136,17 +136,17 @@ fn path(tokens: &[Token], start: usize) -> Wanted {
         if name.to_lowercase().starts_with("tiledb_") || name.eq_ignore_ascii_case("parquet_metadata"));
     let behind = |token: &Token| BEFORE_PATHS.iter().any(|word| token.is(word));
     if of_function || tokens.last().is_some_and(behind) {
-        Wanted::Path {
+        WantedWord::Path {
             start,
             needs_slash: of_function,
         }
     } else {
-        Wanted::Nothing
+        WantedWord::Nothing
     }
 }
 
 /// The tables that a statement names.
-fn tables(tokens: &[Token]) -> Vec<Table> {
+fn tables(tokens: &[Token]) -> Vec<NamedTable> {
     let mut tables = Vec::new();
     let mut rest = tokens;
     while let [token, after @ ..] = rest {
@@ -167,7 +167,7 @@ fn tables(tokens: &[Token]) -> Vec<Table> {
 }
 
 /// The table that tokens begin with, and what follows it.
-fn table(tokens: &[Token]) -> Option<(Table, &[Token])> {
+fn table(tokens: &[Token]) -> Option<(NamedTable, &[Token])> {
     let (first, mut rest) = tokens.split_first()?;
     let mut name = match first {
         Token::Text(path) => vec![path.clone()],
@@ -194,7 +194,7 @@ fn table(tokens: &[Token]) -> Option<(Table, &[Token])> {
     if alias.is_some() {
         rest = rest.get(1..).unwrap_or_default();
     }
-    Some((Table { name, alias }, rest))
+    Some((NamedTable { name, alias }, rest))
 }
 
 #[cfg(test)]
@@ -202,13 +202,13 @@ mod tests {
     use super::*;
 
     /// The kind of word that fits where the text has a bar, which stands for the cursor.
-    fn at_bar(text: &str) -> Wanted {
+    fn at_bar(text: &str) -> WantedWord {
         let at = text.find('|').unwrap();
         wanted(&text.replacen('|', "", 1), at)
     }
 
-    fn named(table: &str, alias: Option<&str>) -> Table {
-        Table {
+    fn named(table: &str, alias: Option<&str>) -> NamedTable {
+        NamedTable {
             name: table.split(':').map(str::to_owned).collect(),
             alias: alias.map(str::to_owned),
         }
@@ -227,9 +227,9 @@ mod tests {
             "select * from (select 1) x, w|",
             "select 1; select * from w|",
         ] {
-            assert!(matches!(at_bar(text), Wanted::Table(_)), "{text}");
+            assert!(matches!(at_bar(text), WantedWord::Table(_)), "{text}");
         }
-        let Wanted::Table(word) = at_bar("select * from Exp.\"MS\".\"RN|") else {
+        let WantedWord::Table(word) = at_bar("select * from Exp.\"MS\".\"RN|") else {
             panic!("no table");
         };
         assert_eq!(word.qualifier, ["exp", "MS"]);
@@ -264,12 +264,12 @@ mod tests {
             ("select st|", vec![]),
             ("select * from (select 1) where |", vec![]),
         ] {
-            let Wanted::Expression(_, found) = at_bar(text) else {
+            let WantedWord::Expression(_, found) = at_bar(text) else {
                 panic!("no expression: {text}");
             };
             assert_eq!(found, tables, "{text}");
         }
-        let Wanted::Expression(word, _) = at_bar("select w.te| from weather w") else {
+        let WantedWord::Expression(word, _) = at_bar("select w.te| from weather w") else {
             panic!("no expression");
         };
         assert_eq!(word.qualifier, ["w"]);
@@ -291,17 +291,21 @@ mod tests {
         ] {
             let start = text.rfind('\'').unwrap() + 1;
             let needs_slash = slash;
-            assert_eq!(at_bar(text), Wanted::Path { start, needs_slash }, "{text}");
+            assert_eq!(
+                at_bar(text),
+                WantedWord::Path { start, needs_slash },
+                "{text}"
+            );
         }
-        assert_eq!(at_bar("select * from t where a = 'x|"), Wanted::Nothing);
-        assert_eq!(at_bar("select 'x|"), Wanted::Nothing);
-        assert_eq!(at_bar("-- sel|"), Wanted::Nothing);
-        assert_eq!(at_bar("select 12|"), Wanted::Nothing);
+        assert_eq!(at_bar("select * from t where a = 'x|"), WantedWord::Nothing);
+        assert_eq!(at_bar("select 'x|"), WantedWord::Nothing);
+        assert_eq!(at_bar("-- sel|"), WantedWord::Nothing);
+        assert_eq!(at_bar("select 12|"), WantedWord::Nothing);
     }
 
     #[test]
     fn statements_begin_with_a_keyword() {
-        assert!(matches!(at_bar("|"), Wanted::Statement(_)));
-        assert!(matches!(at_bar("select 1; sel|"), Wanted::Statement(_)));
+        assert!(matches!(at_bar("|"), WantedWord::Statement(_)));
+        assert!(matches!(at_bar("select 1; sel|"), WantedWord::Statement(_)));
     }
 }

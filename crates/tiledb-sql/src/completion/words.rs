@@ -8,7 +8,7 @@ use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
 use tokio::runtime::Handle;
 
-use super::wanted::Table;
+use super::wanted::NamedTable;
 
 /// With what a statement begins, also in the shell alone.
 pub const STATEMENTS: [&str; 21] = [
@@ -167,7 +167,7 @@ impl SessionNames {
     }
 
     /// The columns of a table; none if the table doesn't exist.
-    pub fn columns(&self, table: &Table) -> Vec<String> {
+    pub fn columns(&self, table: &NamedTable) -> Vec<String> {
         let reference = match &table.name[..] {
             [name] => TableReference::bare(name.as_str()),
             [schema, name] => TableReference::partial(schema.as_str(), name.as_str()),
@@ -195,7 +195,7 @@ impl SessionNames {
         let schema = self.ctx.catalog(&options.default_catalog);
         let schema = schema.and_then(|catalog| catalog.schema(&options.default_schema));
         let tables = schema.iter().flat_map(|schema| schema.table_names());
-        let table = |name| Table {
+        let table = |name| NamedTable {
             name: vec![name],
             alias: None,
         };

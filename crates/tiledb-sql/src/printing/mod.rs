@@ -10,7 +10,7 @@ mod records;
 mod visible;
 
 pub use pager::Pager;
-use pager::Shown;
+use pager::PagerOutcome;
 use records::RecordFormat;
 
 use std::io::Write;
@@ -32,7 +32,7 @@ use crate::interrupt::Interruptible;
 
 /// A format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     Csv,
     Tsv,
     Table,
@@ -46,7 +46,7 @@ pub enum Format {
 /// How results are printed.
 #[derive(Debug, Clone)]
 pub struct Printing {
-    pub format: Format,
+    pub format: OutputFormat,
     /// Tables are printed as one block for each row.
     pub expanded: bool,
     /// Nothing but results is printed.
@@ -62,7 +62,7 @@ pub struct Printing {
 }
 
 /// The rows of a statement, as far as they are shown.
-pub struct Rows<'a> {
+pub struct PrintedRows<'a> {
     pub schema: SchemaRef,
     pub batches: &'a [RecordBatch],
     /// The number of rows, shown or not.
@@ -83,20 +83,20 @@ impl Printing {
     /// The largest number of rows that are shown. Only tables, which people read, are cut; other formats go to programs.
     pub fn most_rows(&self) -> MaxRows {
         match self.format {
-            Format::Table | Format::Automatic => self.max_rows,
+            OutputFormat::Table | OutputFormat::Automatic => self.max_rows,
             _ => MaxRows::Unlimited,
         }
     }
 
     fn shape(&self) -> ResultShape {
         match self.format {
-            Format::Table | Format::Automatic if self.expanded => ResultShape::Expanded,
-            Format::Table | Format::Automatic => ResultShape::Table,
-            Format::Markdown => ResultShape::Markdown,
-            Format::Csv => ResultShape::Records(RecordFormat::Csv),
-            Format::Tsv => ResultShape::Records(RecordFormat::Tsv),
-            Format::Json => ResultShape::Records(RecordFormat::Json),
-            Format::NdJson => ResultShape::Records(RecordFormat::NdJson),
+            OutputFormat::Table | OutputFormat::Automatic if self.expanded => ResultShape::Expanded,
+            OutputFormat::Table | OutputFormat::Automatic => ResultShape::Table,
+            OutputFormat::Markdown => ResultShape::Markdown,
+            OutputFormat::Csv => ResultShape::Records(RecordFormat::Csv),
+            OutputFormat::Tsv => ResultShape::Records(RecordFormat::Tsv),
+            OutputFormat::Json => ResultShape::Records(RecordFormat::Json),
+            OutputFormat::NdJson => ResultShape::Records(RecordFormat::NdJson),
         }
     }
 
@@ -104,14 +104,14 @@ impl Printing {
     pub fn print(
         &self,
         running: &Interruptible,
-        rows: &Rows<'_>,
+        rows: &PrintedRows<'_>,
         began: Instant,
         options: &FormatOptions,
     ) -> Result<()> {
         // Who looks at the rows in a pager takes as long as they like.
         let elapsed = began.elapsed();
         let print = |out: &mut dyn Write| self.print_rows(out, rows, options);
-        if self.pager.show(&mut running.stdout(), print)? == Shown::UntilInterrupt {
+        if self.pager.show(&mut running.stdout(), print)? == PagerOutcome::UntilInterrupt {
             running.take_signal_on_its_way();
         }
         // To a pager Ctrl-C is a key like others.
@@ -122,7 +122,7 @@ impl Printing {
     fn print_rows(
         &self,
         mut out: &mut dyn Write,
-        rows: &Rows<'_>,
+        rows: &PrintedRows<'_>,
         options: &FormatOptions,
     ) -> Result<()> {
         match self.shape() {

@@ -29,7 +29,7 @@ const INTERRUPTED: i32 = 130;
 
 /// How the showing of rows ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum PagerOutcome {
     ToTheEnd,
     /// Ctrl-C ended the pager.
     UntilInterrupt,
@@ -66,14 +66,14 @@ impl Pager {
         &self,
         out: &mut impl Write,
         print: impl FnOnce(&mut dyn Write) -> Result<()>,
-    ) -> Result<Shown> {
+    ) -> Result<PagerOutcome> {
         let Some(command) = self.pages().then(|| self.command()).flatten() else {
-            return print(out).map(|()| Shown::ToTheEnd);
+            return print(out).map(|()| PagerOutcome::ToTheEnd);
         };
         let (rows, columns) = Term::stdout().size();
-        let mut paged = Paged {
+        let mut paged = PagedText {
             command,
-            fits: Fits::new(
+            fits: WindowFit::new(
                 usize::from(rows).saturating_sub(LINES_BELOW),
                 columns.into(),
             ),
@@ -94,7 +94,7 @@ fn is_on_path(program: &str) -> bool {
 }
 
 /// Follows text, to know whether it still fits a window.
-struct Fits {
+struct WindowFit {
     rows: usize,
     columns: usize,
     lines: usize,
@@ -103,7 +103,7 @@ struct Fits {
     fits: bool,
 }
 
-impl Fits {
+impl WindowFit {
     fn new(rows: usize, columns: usize) -> Self {
         Self {
             rows,
@@ -135,9 +135,9 @@ impl Fits {
 }
 
 /// Text on its way to a window or a pager.
-struct Paged {
+struct PagedText {
     command: String,
-    fits: Fits,
+    fits: WindowFit,
     /// Everything that was written, while there is no pager.
     held: Vec<u8>,
     running: Option<RunningPager>,
@@ -150,12 +150,12 @@ struct RunningPager {
     input: Option<BufWriter<ChildStdin>>,
 }
 
-impl Paged {
+impl PagedText {
     /// Shows what was held back, or waits until the user leaves the pager.
-    fn end(self, out: &mut impl Write) -> Result<Shown> {
+    fn end(self, out: &mut impl Write) -> Result<PagerOutcome> {
         let Some(mut running) = self.running else {
             out.write_all(&self.held)?;
-            return Ok(Shown::ToTheEnd);
+            return Ok(PagerOutcome::ToTheEnd);
         };
         running.flush()?;
         drop(running.input.take());
@@ -167,9 +167,9 @@ impl Paged {
             )));
         }
         Ok(if is_interrupted(status) {
-            Shown::UntilInterrupt
+            PagerOutcome::UntilInterrupt
         } else {
-            Shown::ToTheEnd
+            PagerOutcome::ToTheEnd
         })
     }
 }
@@ -188,7 +188,7 @@ fn is_interrupted(status: ExitStatus) -> bool {
     status.code() == Some(INTERRUPTED)
 }
 
-impl Write for Paged {
+impl Write for PagedText {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(running) = &mut self.running {
             return running.write(bytes);
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     fn fits(text: &str) -> bool {
-        let mut fits = Fits::new(3, 8);
+        let mut fits = WindowFit::new(3, 8);
         // In pieces, one of which ends within a character.
         text.as_bytes().chunks(3).all(|piece| fits.push(piece))
     }

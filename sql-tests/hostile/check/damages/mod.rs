@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use libtest_mimic::Failed;
 use tiledb_engine::filter::generic_tile;
-use tiledb_engine::format::delete_condition::{Comparison, Condition, Test};
+use tiledb_engine::format::delete_condition::{Comparison, ConditionTest, DeleteCondition};
 use tiledb_engine::format::enumeration::Enumeration;
 use tiledb_engine::maintain::check::{Finding, Rule, Severity};
 
@@ -128,9 +128,9 @@ fn remove(files: &mut Files, part: &str) {
 }
 
 fn condition(field: &str) -> Vec<u8> {
-    let condition = Condition::Test {
+    let condition = DeleteCondition::Test {
         field: field.to_owned(),
-        test: Test::Compare(Comparison::Lt, 7_i32.to_le_bytes().to_vec()),
+        test: ConditionTest::Compare(Comparison::Lt, 7_i32.to_le_bytes().to_vec()),
     };
     generic_tile::encode(&condition.encode_delete().expect("short")).expect("short")
 }

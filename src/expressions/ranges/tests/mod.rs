@@ -14,7 +14,7 @@ use datafusion::physical_expr::expressions::{
     is_null, lit, not,
 };
 use tiledb_engine::format::datatype::Datatype;
-use tiledb_engine::geometry::key::Native;
+use tiledb_engine::geometry::key::NativeKey;
 use tiledb_engine::geometry::subarray::KeyRange;
 
 use super::*;

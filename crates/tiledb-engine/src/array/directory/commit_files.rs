@@ -13,18 +13,18 @@ use bytes::Bytes;
 use futures::FutureExt;
 
 use super::{ArrayFile, CommittedDelete};
-use crate::array::window::{OpenWindow, Visibility};
+use crate::array::window::{OpenWindow, WindowVisibility};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::format::commit::{self, CommitEntryKind, CommitKind};
 use crate::format::names::TimestampedName;
-use crate::storage::{Keep, Listed, Listing, Storage, once_finished};
+use crate::storage::{DatedListing, Listing, ListingReuse, Storage, once_finished};
 
 /// How often an array is listed while others change it.
 pub(in crate::array) const MOST_LISTINGS: usize = 20;
 
 /// The contents of the commit files.
 #[derive(Default)]
-pub(super) struct Commits {
+pub(super) struct CommitFiles {
     /// Committed fragments, and the files that commit them.
     pub(super) committed: BTreeMap<String, ArrayFile>,
     /// The fragments that `.con` files list.
@@ -38,7 +38,7 @@ pub(super) struct Commits {
 }
 
 /// The fragments that a `.vac` file lists.
-struct Replaced {
+struct ReplacedFragments {
     /// The fragment that replaces them.
     by: TimestampedName,
     /// The file.
@@ -46,7 +46,7 @@ struct Replaced {
     names: Vec<String>,
 }
 
-impl Commits {
+impl CommitFiles {
     pub(super) async fn read(
         storage: &Storage,
         files: &[ArrayFile],
@@ -125,7 +125,7 @@ impl Commits {
     }
 
     /// Hides what lists name that are believed. What replaces others may be replaced itself.
-    fn hide(&mut self, mut lists: Vec<Replaced>) {
+    fn hide(&mut self, mut lists: Vec<ReplacedFragments>) {
         loop {
             let (believed, others): (Vec<_>, Vec<_>) =
                 lists.into_iter().partition(|list| self.believes(list));
@@ -140,7 +140,7 @@ impl Commits {
         self.unfounded = lists.into_iter().next().map(|list| list.path);
     }
 
-    fn believes(&self, list: &Replaced) -> bool {
+    fn believes(&self, list: &ReplacedFragments) -> bool {
         let by = &list.by;
         let is_there = self.committed.contains_key(&by.name) || self.vacuumed.contains(&by.name);
         // Fragments before version 5 have no commit files.
@@ -204,9 +204,9 @@ async fn read_list(
     path: String,
     window: &OpenWindow,
     sparse_array: bool,
-) -> Result<Option<Replaced>> {
+) -> Result<Option<ReplacedFragments>> {
     let by = TimestampedName::parse(by).context("file", || &path)?;
-    if window.sees_fragment(&by, sparse_array) == Visibility::Hidden {
+    if window.sees_fragment(&by, sparse_array) == WindowVisibility::Hidden {
         return Ok(None);
     }
     let bytes = storage.read(&path).await?;
@@ -215,7 +215,7 @@ async fn read_list(
         .iter()
         .map(|p| commit::path_name(p).to_owned())
         .collect();
-    Ok(Some(Replaced { by, path, names }))
+    Ok(Some(ReplacedFragments { by, path, names }))
 }
 
 /// Lists folders of commits until the listings show what there was at one moment, beginning with listings that may not.
@@ -225,8 +225,8 @@ async fn read_list(
 /// something that the earlier listing has. A vacuum removes files that are listed in others; these don't count as changes.
 pub(in crate::array) async fn settled<const N: usize>(
     storage: &Storage,
-    folders: [(&'static str, Keep); N],
-    mut last: [Listed; N],
+    folders: [(&'static str, ListingReuse); N],
+    mut last: [DatedListing; N],
 ) -> Result<[Arc<Listing>; N]> {
     for _ in 0..MOST_LISTINGS {
         if last.iter().all(|listed| listed.at_once) {
@@ -247,7 +247,7 @@ pub(in crate::array) async fn settled<const N: usize>(
 }
 
 /// The names of commits, of lists of commits, and of what is committed by being there.
-fn counted<const N: usize>(listed: &[Listed; N]) -> BTreeSet<&str> {
+fn counted<const N: usize>(listed: &[DatedListing; N]) -> BTreeSet<&str> {
     let listings = listed.iter().map(|listed| &listed.listing);
     let names = listings.flat_map(|listing| {
         let files = listing.named_files().map(|file| file.name.as_str());
@@ -262,9 +262,9 @@ fn counted<const N: usize>(listed: &[Listed; N]) -> BTreeSet<&str> {
 
 async fn is_settled<const N: usize>(
     storage: &Storage,
-    folders: [(&'static str, Keep); N],
-    last: &[Listed; N],
-    next: &[Listed; N],
+    folders: [(&'static str, ListingReuse); N],
+    last: &[DatedListing; N],
+    next: &[DatedListing; N],
 ) -> Result<bool> {
     let (before, after) = (counted(last), counted(next));
     let times = |name: &&str| TimestampedName::parse(name).ok();
@@ -311,8 +311,8 @@ impl ListedCommit {
     /// Reads the lists; `None` if one is gone.
     async fn read<const N: usize>(
         storage: &Storage,
-        folders: [(&'static str, Keep); N],
-        listed: &[Listed; N],
+        folders: [(&'static str, ListingReuse); N],
+        listed: &[DatedListing; N],
     ) -> Result<Option<Self>> {
         let mut told = Self::default();
         for ((folder, _), listed) in folders.iter().zip(listed) {

@@ -27,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 pub use tile_range::TileRange;
 use tile_range::range;
 
-use super::statistics::{FieldStatistics, StatisticsWanted, Sum};
+use super::statistics::{FieldStatistics, StatisticsWanted, TileSum};
 use super::{Fragment, FragmentField, TileIdx};
 use crate::error::{ErrorKind, Result};
 use crate::filter::FloatScale;
@@ -339,8 +339,8 @@ impl Fragment {
 }
 
 /// Whether a range of stored floats and their sum prove that none of them is NaN.
-fn proves_no_nan(datatype: Datatype, lo: &[u8], hi: &[u8], sum: Option<Sum>) -> bool {
-    let (Some(lo), Some(hi), Some(Sum::Float(sum))) =
+fn proves_no_nan(datatype: Datatype, lo: &[u8], hi: &[u8], sum: Option<TileSum>) -> bool {
+    let (Some(lo), Some(hi), Some(TileSum::Float(sum))) =
         (float(datatype, lo), float(datatype, hi), sum)
     else {
         return false;
@@ -388,7 +388,7 @@ fn mixes_signs(mbrs: &Mbrs, dimension: usize, datatype: Datatype) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::key::Native;
+    use crate::geometry::key::NativeKey;
     use crate::geometry::subarray::{DimRanges, KeyRange};
 
     const F64: Datatype = Datatype::Float64;
@@ -402,8 +402,8 @@ mod tests {
 
     fn ranges(lo: Option<f64>, hi: Option<f64>) -> DimRanges {
         DimRanges::from_keys(vec![KeyRange {
-            lo: lo.map_or(0, Native::to_key),
-            hi: hi.map_or(u64::MAX, Native::to_key),
+            lo: lo.map_or(0, NativeKey::to_key),
+            hi: hi.map_or(u64::MAX, NativeKey::to_key),
         }])
     }
 
@@ -451,14 +451,14 @@ mod tests {
     fn a_sum_far_from_its_limits_proves_that_there_is_no_nan() {
         let proves = |lo: f64, hi: f64, sum: f64| {
             let (lo, hi) = (lo.to_le_bytes(), hi.to_le_bytes());
-            proves_no_nan(F64, &lo, &hi, Some(Sum::Float(sum)))
+            proves_no_nan(F64, &lo, &hi, Some(TileSum::Float(sum)))
         };
         assert!(proves(-1.0, 5.0, 20.0) && proves(0.0, 0.0, 0.0));
         assert!(!proves(-1.0, 5.0, f64::NAN) && !proves(-1.0, 5.0, f64::MAX));
         assert!(!proves(f64::NAN, f64::NAN, 0.0) && !proves(-1e300, 1e300, 0.0));
         assert!(!proves(f64::NEG_INFINITY, 1.0, 0.0) && !proves(5.0, 1.0, 3.0));
         assert!(!proves_no_nan(F64, &[0; 8], &[0; 8], None));
-        assert!(!proves_no_nan(F64, &[0; 8], &[0; 8], Some(Sum::Int(3))));
+        assert!(!proves_no_nan(F64, &[0; 8], &[0; 8], Some(TileSum::Int(3))));
     }
 
     #[test]

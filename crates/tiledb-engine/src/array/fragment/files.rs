@@ -3,7 +3,7 @@
 //! A field has a file of fixed-size values or offsets, one of variable-sized data and one of validity, depending on its
 //! schema; before version 5 all dimensions share a file.
 
-use super::layout::{FieldLayout, FileLayout, List, Section};
+use super::layout::{FieldLayout, FileLayout, MetadataSection, SectionList};
 use super::{Fragment, FragmentField};
 use crate::error::{Error, Result};
 use crate::format::fragment::data_files::{FilePart, FileStem};
@@ -60,23 +60,31 @@ impl Fragment {
             Ok::<_, Error>(FileLayout {
                 path: format!("{}/{}", self.folder, stem.file(part)),
                 bytes,
-                offsets: Section { list, slot },
+                offsets: MetadataSection { list, slot },
             })
         };
         let footer = &self.footer;
         let (var, validity) = (
             var.then(|| {
-                let data = file(FilePart::Var, &footer.var_file_sizes, List::VarOffsets)?;
-                let list = List::VarSizes;
-                Ok::<_, Error>((data, Section { list, slot }))
+                let data = file(
+                    FilePart::Var,
+                    &footer.var_file_sizes,
+                    SectionList::VarOffsets,
+                )?;
+                let list = SectionList::VarSizes;
+                Ok::<_, Error>((data, MetadataSection { list, slot }))
             }),
             nullable.then(|| {
                 let sizes = &footer.validity_file_sizes;
-                file(FilePart::Validity, sizes, List::ValidityOffsets)
+                file(FilePart::Validity, sizes, SectionList::ValidityOffsets)
             }),
         );
         Ok(FieldLayout {
-            values: file(FilePart::Fixed, &footer.file_sizes, List::TileOffsets)?,
+            values: file(
+                FilePart::Fixed,
+                &footer.file_sizes,
+                SectionList::TileOffsets,
+            )?,
             var: var.transpose()?,
             validity: validity.transpose()?,
         })

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::field_tiles::{FieldTiles, TileFile};
 use crate::error::{Error, Result};
 use crate::format::fragment::footer::SectionOffsets;
-use crate::format::fragment::monolithic::Monolithic;
+use crate::format::fragment::monolithic::MonolithicMetadata;
 
 /// A [`TileFile`] without its offsets.
 pub(super) struct FileLayout {
     pub(super) path: String,
     pub(super) bytes: u64,
-    pub(super) offsets: Section,
+    pub(super) offsets: MetadataSection,
 }
 
 impl FileLayout {
@@ -28,13 +28,13 @@ impl FileLayout {
 /// A [`FieldTiles`] without its lists of offsets.
 pub(super) struct FieldLayout {
     pub(super) values: FileLayout,
-    pub(super) var: Option<(FileLayout, Section)>,
+    pub(super) var: Option<(FileLayout, MetadataSection)>,
     pub(super) validity: Option<FileLayout>,
 }
 
 impl FieldLayout {
     /// The sections to read, in the order in which [`Self::assemble`] takes their lists.
-    pub(super) fn sections(&self) -> Vec<Section> {
+    pub(super) fn sections(&self) -> Vec<MetadataSection> {
         let mut sections = vec![self.values.offsets];
         if let Some((data, sizes)) = &self.var {
             sections.extend([data.offsets, *sizes]);
@@ -71,37 +71,37 @@ impl FieldLayout {
 
 /// A section of the metadata file that is a list of `u64`, one per tile.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Section {
-    pub list: List,
+pub(super) struct MetadataSection {
+    pub list: SectionList,
     pub slot: usize,
 }
 
 /// The contents of a list.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum List {
+pub(super) enum SectionList {
     TileOffsets,
     VarOffsets,
     VarSizes,
     ValidityOffsets,
 }
 
-impl Section {
+impl MetadataSection {
     pub(super) fn what(self) -> &'static str {
         match self.list {
-            List::TileOffsets => "tile offsets",
-            List::VarOffsets => "var tile offsets",
-            List::VarSizes => "var tile sizes",
-            List::ValidityOffsets => "validity tile offsets",
+            SectionList::TileOffsets => "tile offsets",
+            SectionList::VarOffsets => "var tile offsets",
+            SectionList::VarSizes => "var tile sizes",
+            SectionList::ValidityOffsets => "validity tile offsets",
         }
     }
 
     /// The offset of the section in the metadata file, from the footer.
     pub(super) fn start(self, sections: &SectionOffsets) -> Result<u64> {
         let starts = match self.list {
-            List::TileOffsets => &sections.tile_offsets,
-            List::VarOffsets => &sections.var_offsets,
-            List::VarSizes => &sections.var_sizes,
-            List::ValidityOffsets => &sections.validity_offsets,
+            SectionList::TileOffsets => &sections.tile_offsets,
+            SectionList::VarOffsets => &sections.var_offsets,
+            SectionList::VarSizes => &sections.var_sizes,
+            SectionList::ValidityOffsets => &sections.validity_offsets,
         };
         starts.get(self.slot).copied().ok_or_else(|| {
             Error::corrupt(format!(
@@ -114,12 +114,12 @@ impl Section {
     }
 
     /// The list of the section, in metadata that are a single tile.
-    pub(super) fn of(self, metadata: &Monolithic) -> Result<Arc<Vec<u64>>> {
+    pub(super) fn of(self, metadata: &MonolithicMetadata) -> Result<Arc<Vec<u64>>> {
         let lists = match self.list {
-            List::TileOffsets => Some(&metadata.tile_offsets),
-            List::VarOffsets => Some(&metadata.var_offsets),
-            List::VarSizes => Some(&metadata.var_sizes),
-            List::ValidityOffsets => None,
+            SectionList::TileOffsets => Some(&metadata.tile_offsets),
+            SectionList::VarOffsets => Some(&metadata.var_offsets),
+            SectionList::VarSizes => Some(&metadata.var_sizes),
+            SectionList::ValidityOffsets => None,
         };
         let list = lists.and_then(|lists| lists.get(self.slot));
         list.map(Arc::clone)

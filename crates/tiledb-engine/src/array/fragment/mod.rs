@@ -17,11 +17,11 @@ pub(super) use sections::{FOOTER, keep_whole_file, load_monolithic};
 
 use std::sync::{Arc, OnceLock};
 
-use super::window::Visibility;
+use super::window::WindowVisibility;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::fragment::footer::{Footer, SectionStarts};
-use crate::format::fragment::slots::Slots;
+use crate::format::fragment::slots::FieldSlots;
 use crate::format::names::TimestampedName;
 use crate::format::schema::ArraySchema;
 use crate::geometry::domain::KeyBox;
@@ -50,12 +50,12 @@ pub struct Fragment {
     /// The folder of its files, relative to the array.
     pub folder: String,
     /// How much of it the snapshot's window shows.
-    pub visibility: Visibility,
+    pub visibility: WindowVisibility,
     /// The schema it was written with.
     pub schema: Arc<ArraySchema>,
     /// The footer.
     pub footer: Arc<Footer>,
-    pub(super) slots: Slots,
+    pub(super) slots: FieldSlots,
     pub(super) footer_start: Option<u64>,
     pub(super) commit: FileInfo,
     /// Where the sections of its metadata file start, once one of them was read.

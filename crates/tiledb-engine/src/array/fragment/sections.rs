@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::layout::{FieldLayout, Section};
+use super::layout::{FieldLayout, MetadataSection};
 use super::{FieldTiles, Fragment, FragmentField};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::commit;
 use crate::format::delete_condition::decode_processed_conditions;
 use crate::format::fragment::footer::Footer;
-use crate::format::fragment::monolithic::{LAST_MONOLITHIC, Monolithic};
+use crate::format::fragment::monolithic::{LAST_MONOLITHIC, MonolithicMetadata};
 use crate::format::fragment::offsets::decode_u64s;
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::ArraySchema;
-use crate::storage::{CacheKey, FileInfo, Storage, Suffix};
+use crate::storage::{CacheKey, FileInfo, FileSuffix, Storage};
 
 /// What is cached of a footer has this number in its key. Sections have the offset at which they start, and none starts there.
 pub(in crate::array) const FOOTER: u64 = u64::MAX;
@@ -29,7 +29,7 @@ pub(in crate::array) const FOOTER: u64 = u64::MAX;
 struct WholeFile(Bytes);
 
 /// Keeps the end of a fragment's metadata file if it is the whole file, so that its sections need no other requests.
-pub(in crate::array) fn keep_whole_file(storage: &Storage, footer_key: CacheKey, end: &Suffix) {
+pub(in crate::array) fn keep_whole_file(storage: &Storage, footer_key: CacheKey, end: &FileSuffix) {
     let len = end.bytes.len();
     if len as u64 == end.file_bytes {
         // The bytes may share a larger buffer with others.
@@ -102,7 +102,7 @@ impl Fragment {
     }
 
     /// The single tile with all metadata of a fragment of versions 1 and 2; `None` for later versions.
-    async fn monolithic(&self, storage: &Storage) -> Result<Option<Arc<Monolithic>>> {
+    async fn monolithic(&self, storage: &Storage) -> Result<Option<Arc<MonolithicMetadata>>> {
         if self.footer.version.since(LAST_MONOLITHIC + 1) {
             return Ok(None);
         }
@@ -211,7 +211,7 @@ impl Fragment {
     async fn load_sections(
         &self,
         storage: &Storage,
-        sections: &[Section],
+        sections: &[MetadataSection],
     ) -> Result<Vec<Arc<Vec<u64>>>> {
         if let Some(metadata) = self.monolithic(storage).await? {
             return sections.iter().map(|s| s.of(&metadata)).collect();
@@ -257,11 +257,11 @@ pub(in crate::array) async fn load_monolithic(
     file: &FileInfo,
     schema: &ArraySchema,
     dense: bool,
-) -> Result<Arc<Monolithic>> {
+) -> Result<Arc<MonolithicMetadata>> {
     let load = async {
         let bytes = storage.read(path).await?;
         let tile = storage.decode_generic_tile(&bytes, "fragment metadata")?;
-        let metadata = Monolithic::decode(&tile.data, schema, dense)?;
+        let metadata = MonolithicMetadata::decode(&tile.data, schema, dense)?;
         let size = metadata.memory_bytes();
         Ok((metadata, size))
     };

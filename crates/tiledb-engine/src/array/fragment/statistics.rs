@@ -53,7 +53,7 @@ impl StatisticsWanted {
 
 /// The sum of a tile, in the type of the field's sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Sum {
+pub enum TileSum {
     /// The sum of signed integers, `CHAR`, dates or times.
     Int(i64),
     /// The sum of unsigned integers or booleans.
@@ -101,12 +101,12 @@ impl FieldStatistics {
     }
 
     /// The sum of a tile.
-    pub fn sum(&self, tile: TileIdx) -> Option<Sum> {
+    pub fn sum(&self, tile: TileIdx) -> Option<TileSum> {
         let bits = *self.sums.as_ref()?.get(tile.get())?;
         Some(match self.datatype {
-            d if d.is_float() => Sum::Float(f64::from_bits(bits)),
-            d if d.is_signed() || d == Datatype::Char => Sum::Int(bits.cast_signed()),
-            _ => Sum::UInt(bits),
+            d if d.is_float() => TileSum::Float(f64::from_bits(bits)),
+            d if d.is_signed() || d == Datatype::Char => TileSum::Int(bits.cast_signed()),
+            _ => TileSum::UInt(bits),
         })
     }
 
@@ -229,7 +229,7 @@ impl Fragment {
         &self,
         storage: &Storage,
         sections: &[StatisticsSection],
-    ) -> Result<Vec<Loaded>> {
+    ) -> Result<Vec<LoadedSection>> {
         let path = self.metadata_path();
         let mut found = Vec::with_capacity(sections.len());
         let mut missing = Vec::new();
@@ -317,53 +317,53 @@ enum StatisticsShape {
 }
 
 /// A section's contents.
-enum Loaded {
+enum LoadedSection {
     Numbers(Arc<Vec<u64>>),
     MinMax(Arc<TileMinMax>),
 }
 
 impl StatisticsShape {
-    fn cached(self, storage: &Storage, key: CacheKey) -> Option<Loaded> {
+    fn cached(self, storage: &Storage, key: CacheKey) -> Option<LoadedSection> {
         let cache = storage.cache();
         match self {
-            Self::Numbers => cache.get(key).map(Loaded::Numbers),
-            Self::MinMax => cache.get(key).map(Loaded::MinMax),
+            Self::Numbers => cache.get(key).map(LoadedSection::Numbers),
+            Self::MinMax => cache.get(key).map(LoadedSection::MinMax),
         }
     }
 }
 
 impl StatisticsSection {
-    fn decode(&self, bytes: &[u8], storage: &Storage, key: CacheKey) -> Result<Loaded> {
+    fn decode(&self, bytes: &[u8], storage: &Storage, key: CacheKey) -> Result<LoadedSection> {
         let tile = storage.decode_generic_tile(bytes, self.what)?;
         let cache = storage.cache();
         Ok(match self.shape {
             StatisticsShape::Numbers => {
                 let values = decode_u64s(&tile.data, self.what)?;
                 let size = values.len().saturating_mul(8);
-                Loaded::Numbers(cache.insert(key, values, size))
+                LoadedSection::Numbers(cache.insert(key, values, size))
             }
             StatisticsShape::MinMax => {
                 let values = TileMinMax::decode(&tile.data, self.what)?;
-                Loaded::MinMax(cache.insert(key, values, tile.data.len()))
+                LoadedSection::MinMax(cache.insert(key, values, tile.data.len()))
             }
         })
     }
 }
 
 fn min_max(
-    loaded: Option<Loaded>,
+    loaded: Option<LoadedSection>,
     tiles: u64,
     cell_size: Option<usize>,
 ) -> Result<Option<Arc<TileMinMax>>> {
-    let Some(Loaded::MinMax(values)) = loaded else {
+    let Some(LoadedSection::MinMax(values)) = loaded else {
         return Ok(None);
     };
     values.check(tiles, cell_size)?;
     Ok(Some(values).filter(|values| !values.is_empty()))
 }
 
-fn numbers(loaded: Option<Loaded>, tiles: u64) -> Result<Option<Arc<Vec<u64>>>> {
-    let Some(Loaded::Numbers(values)) = loaded else {
+fn numbers(loaded: Option<LoadedSection>, tiles: u64) -> Result<Option<Arc<Vec<u64>>>> {
+    let Some(LoadedSection::Numbers(values)) = loaded else {
         return Ok(None);
     };
     if !values.is_empty() && values.len() as u64 != tiles {

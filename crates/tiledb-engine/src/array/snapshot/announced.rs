@@ -7,18 +7,18 @@
 use std::collections::HashSet;
 
 use super::{DEAD_AFTER_MS, Snapshot};
-use crate::array::deletes::Delete;
+use crate::array::deletes::TimedDelete;
 use crate::array::window::TimestampMs;
 use crate::error::{ErrorKind, Result};
 use crate::format::commit::{parse_vacuum, path_name, staged_delete, staged_vacuum, truncates};
-use crate::format::delete_condition::Condition;
+use crate::format::delete_condition::DeleteCondition;
 use crate::format::names::TimestampedName;
 
 /// A change that another writer is about to commit.
 #[derive(Debug)]
 pub enum AnnouncedChange {
     /// A delete of cells by a condition.
-    Delete(Delete),
+    Delete(TimedDelete),
     /// A removal, which hides fragments.
     Removal {
         /// The name of the commit.
@@ -71,11 +71,11 @@ impl Snapshot {
                 let tile = self
                     .storage
                     .decode_generic_tile(&bytes, "delete condition")?;
-                announced.push(AnnouncedChange::Delete(Delete {
+                announced.push(AnnouncedChange::Delete(TimedDelete {
                     marker: format!("__commits/{name}.del"),
                     time: parsed.t1,
                     name: parsed.name,
-                    condition: Condition::decode_delete(&tile.data)?.into(),
+                    condition: DeleteCondition::decode_delete(&tile.data)?.into(),
                 }));
                 continue;
             }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::format::fragment::consolidated;
 use crate::format::fragment::footer::{Footer, OLD_SCHEMA_NAME};
 use crate::format::schema::ArraySchema;
-use crate::storage::{CacheKey, Storage, Suffix};
+use crate::storage::{CacheKey, FileSuffix, Storage};
 
 /// Footers are a few hundred bytes for a few fields; one suffix read of this size nearly always holds one.
 const FOOTER_SUFFIX_BYTES: u64 = 8 * 1024;
@@ -152,7 +152,7 @@ async fn open_fragment(
     directory: &ArrayDirectory,
     fragment: CommittedFragment,
     copy: Option<Arc<[u8]>>,
-    end: Option<Result<Suffix>>,
+    end: Option<Result<FileSuffix>>,
 ) -> Result<Fragment> {
     let path = fragment.metadata_path();
     let key = fragment.footer_key(storage);
@@ -201,7 +201,7 @@ async fn load_footer(
     fragment: &CommittedFragment,
     path: &str,
     copy: Option<Arc<[u8]>>,
-    end: Option<Result<Suffix>>,
+    end: Option<Result<FileSuffix>>,
 ) -> Result<OpenedFooter> {
     let versions = fragment.name.fragment_versions();
     let old_schema = if *versions.end() < SCHEMA_NAMED_SINCE {
@@ -265,7 +265,7 @@ async fn read_footer(
     path: &str,
     versions: &RangeInclusive<u32>,
     old_schema: Option<&ArraySchema>,
-    suffix: Suffix,
+    suffix: FileSuffix,
 ) -> Result<(Vec<u8>, u64)> {
     let without_length = match old_schema {
         Some(schema) => Footer::range_without_length(versions, schema, suffix.file_bytes)?,

@@ -12,7 +12,7 @@ use futures::FutureExt;
 
 use crate::array::directory::{ArrayDirectory, ArrayFile, ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::window::OpenWindow;
-use crate::arrow::Enumerations;
+use crate::arrow::ArrayEnumerations;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::filter::generic_tile;
 use crate::format::enumeration::Enumeration;
@@ -86,7 +86,7 @@ pub(in crate::array) async fn read_schema(
     storage: &Storage,
     directory: &ArrayDirectory,
     name: &str,
-) -> Result<(ArraySchema, Enumerations)> {
+) -> Result<(ArraySchema, ArrayEnumerations)> {
     let path = format!("{SCHEMA_FOLDER}/{name}");
     let read = async {
         let bytes = storage.read(&path).await?;
@@ -208,7 +208,7 @@ pub(in crate::array) async fn load_enumerations(
     storage: &Storage,
     directory: &ArrayDirectory,
     schema: &ArraySchema,
-) -> Result<Enumerations> {
+) -> Result<ArrayEnumerations> {
     let mut enumerations = HashMap::new();
     for reference in &schema.enumerations {
         let loaded = async {

@@ -18,7 +18,7 @@ use arrow::datatypes::{
 };
 
 use crate::arrow::bits;
-use crate::arrow::column_type::{ColumnType, Element, arrow_len};
+use crate::arrow::column_type::{ColumnType, ElementConversion, arrow_len};
 use crate::arrow::floats;
 use crate::arrow::text::{ByteCells, arrow_error};
 use crate::arrow::tile_buffer::TileBuffer;
@@ -29,7 +29,7 @@ use crate::format::datatype::Datatype;
 
 /// The unfiltered cells of one field.
 #[derive(Debug)]
-pub struct Cells {
+pub struct UnfilteredCells {
     /// The number of cells.
     pub len: usize,
     /// Their bytes.
@@ -54,7 +54,7 @@ pub enum CellData {
     Encoded(Arc<EncodedStrings>),
 }
 
-impl Cells {
+impl UnfilteredCells {
     /// Replaces every -0.0 among coordinates of a type by 0.0, because both are one cell. Other bits stay.
     pub fn merge_zeros(&mut self, datatype: Datatype) {
         if let CellData::Fixed(values) = &mut self.data {
@@ -65,9 +65,9 @@ impl Cells {
 
 impl ColumnType {
     /// Converts the cells to an array of [`Self::data_type`].
-    pub fn to_array(&self, cells: Cells) -> Result<ArrayRef> {
+    pub fn to_array(&self, cells: UnfilteredCells) -> Result<ArrayRef> {
         self.check_readable()?;
-        let Cells { len, data, nulls } = cells;
+        let UnfilteredCells { len, data, nulls } = cells;
         if nulls.as_ref().is_some_and(|nulls| nulls.len() != len) {
             return Err(Error::internal(
                 "as many validity values as cells are needed",
@@ -125,7 +125,7 @@ impl ColumnType {
     fn fixed(&self, len: usize, values: TileBuffer, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         if let Some(values_by_code) = &self.enumeration {
             let codes = native_order(values, self.datatype.size());
-            let codes = Codes { codes, len, nulls };
+            let codes = EnumerationIndexes { codes, len, nulls };
             return codes.into_array(&self.element_type, self.data_type(), values_by_code);
         }
         match (&self.data_type(), self.element) {
@@ -133,7 +133,7 @@ impl ColumnType {
                 let array = FixedSizeBinaryArray::try_new(*size, values.into(), nulls);
                 Ok(Arc::new(array.map_err(arrow_error)?))
             }
-            (_, Element::Text(_) | Element::Bytes) => {
+            (_, ElementConversion::Text(_) | ElementConversion::Bytes) => {
                 let size = self.cell_bytes().unwrap_or(0);
                 self.byte_cells(regular_offsets(len, size)?, values, nulls)
             }
@@ -203,7 +203,9 @@ impl ColumnType {
             nulls,
         };
         Ok(match self.element {
-            Element::Text(encoding) => Arc::new(cells.into_text(&self.text_form(encoding))?),
+            ElementConversion::Text(encoding) => {
+                Arc::new(cells.into_text(&self.text_form(encoding))?)
+            }
             _ => Arc::new(cells.into_binary()?),
         })
     }
@@ -217,27 +219,27 @@ impl ColumnType {
     ) -> Result<ArrayRef, ElementError> {
         let mut values = native_order(values, self.datatype.size());
         let (buffer, nulls): (Buffer, _) = match self.element {
-            Element::Number => {
+            ElementConversion::Number => {
                 self.floats.apply(self.datatype, &mut values);
                 (values.into(), nulls)
             }
-            Element::Bool => {
+            ElementConversion::Bool => {
                 let array = BooleanArray::new(bits::pack(values.as_slice()), nulls);
                 return Ok(Arc::new(array));
             }
-            Element::Time(conversion) => {
+            ElementConversion::Time(conversion) => {
                 let typed = values.typed_data_mut::<i64>();
                 let nulls = self.with_nat(typed, nulls);
                 time::convert_times(typed, conversion, nulls.as_ref())?;
                 (values.into(), nulls)
             }
-            Element::Date(unit) => {
+            ElementConversion::Date(unit) => {
                 let typed = values.typed_data::<i64>();
                 let nulls = self.with_nat(typed, nulls);
                 let days = time::convert_dates(typed, unit, nulls.as_ref())?;
                 (Buffer::from_vec(days), nulls)
             }
-            Element::Text(_) | Element::Bytes => {
+            ElementConversion::Text(_) | ElementConversion::Bytes => {
                 return Err(Error::internal("bytes are no elements").into());
             }
         };
@@ -260,7 +262,10 @@ impl ColumnType {
 
     /// Whether an element can be invalid, so that those of NULL cells must be skipped.
     fn checks_elements(&self) -> bool {
-        matches!(self.element, Element::Time(_) | Element::Date(_))
+        matches!(
+            self.element,
+            ElementConversion::Time(_) | ElementConversion::Date(_)
+        )
     }
 
     fn locate(&self, error: ElementError, cell: impl Fn(usize) -> usize) -> Error {
@@ -408,13 +413,13 @@ pub(in crate::arrow) fn column_type(key: &DataType, value: &DataType) -> DataTyp
 }
 
 /// Stored codes, in native byte order.
-pub(super) struct Codes {
+pub(super) struct EnumerationIndexes {
     pub(super) codes: TileBuffer,
     pub(super) len: usize,
     pub(super) nulls: Option<NullBuffer>,
 }
 
-impl Codes {
+impl EnumerationIndexes {
     /// The codes, of type `key`, as a column of type `column` over `values`.
     pub(in crate::arrow) fn into_array(
         self,

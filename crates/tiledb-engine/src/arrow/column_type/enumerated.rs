@@ -12,7 +12,7 @@ use arrow::datatypes::DataType;
 
 use crate::arrow::TypeOptions;
 use crate::arrow::column_type::ColumnType;
-use crate::arrow::column_type::cells::{CellData, Cells};
+use crate::arrow::column_type::cells::{CellData, UnfilteredCells};
 use crate::arrow::tile_buffer::TileBuffer;
 use crate::error::{Error, Result};
 use crate::format::enumeration::Enumeration;
@@ -40,7 +40,7 @@ pub(in crate::arrow) fn values_of(
         (None, Some(size)) => (enumeration.data.len() / size, CellData::Fixed(data)),
         _ => return Err(Error::corrupt("offsets do not go with the values per cell")),
     };
-    let values = ty.to_array(Cells {
+    let values = ty.to_array(UnfilteredCells {
         len,
         data,
         nulls: None,

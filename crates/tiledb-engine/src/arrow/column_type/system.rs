@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 
-use super::{ColumnType, Element, Shape};
+use super::{CellShape, ColumnType, ElementConversion};
 use crate::arrow::floats::FloatForm;
 use crate::arrow::text::Encoding;
 use crate::arrow::time::TimeConversion;
@@ -12,18 +12,24 @@ impl ColumnType {
     /// The type of times at which cells were written: milliseconds since 1970, stored as `u64`.
     pub fn write_times(nullable: bool) -> Self {
         let data_type = DataType::Timestamp(TimeUnit::Millisecond, None);
-        let element = Element::Time(TimeConversion::Unsigned);
-        Self::of_system(Datatype::UInt64, element, Shape::One, data_type, nullable)
+        let element = ElementConversion::Time(TimeConversion::Unsigned);
+        Self::of_system(
+            Datatype::UInt64,
+            element,
+            CellShape::One,
+            data_type,
+            nullable,
+        )
     }
 
     /// The type of the names of fragments.
     pub fn fragment_names(nullable: bool) -> Self {
-        let element = Element::Text(Encoding::Utf8);
+        let element = ElementConversion::Text(Encoding::Utf8);
         let data_type = DataType::Utf8View;
         Self::of_system(
             Datatype::StringUtf8,
             element,
-            Shape::Var,
+            CellShape::Var,
             data_type,
             nullable,
         )
@@ -31,8 +37,8 @@ impl ColumnType {
 
     fn of_system(
         datatype: Datatype,
-        element: Element,
-        shape: Shape,
+        element: ElementConversion,
+        shape: CellShape,
         data_type: DataType,
         nullable: bool,
     ) -> Self {
@@ -59,12 +65,12 @@ mod tests {
     use arrow::array::{ArrayRef, TimestampMillisecondArray};
 
     use super::*;
-    use crate::arrow::{CellData, Cells, TileBuffer};
+    use crate::arrow::{CellData, TileBuffer, UnfilteredCells};
     use crate::error::Result;
 
     fn shown(times: &[u64]) -> Result<ArrayRef> {
         let bytes: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();
-        ColumnType::write_times(false).to_array(Cells {
+        ColumnType::write_times(false).to_array(UnfilteredCells {
             len: times.len(),
             data: CellData::Fixed(TileBuffer::copy_of(&bytes).unwrap()),
             nulls: None,

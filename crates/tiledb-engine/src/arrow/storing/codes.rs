@@ -8,7 +8,7 @@ use arrow::compute::kernels::cast::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 
-use super::Refused;
+use super::RefusedValue;
 use crate::error::{Error, Result};
 
 /// The source of the error that a value is not in the enumeration of its column: it distinguishes such errors, and names the remedy.
@@ -101,8 +101,8 @@ impl CodeTable {
         nullable: bool,
         width: usize,
         to: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
-        let failed = |error| Refused {
+    ) -> Result<(), RefusedValue> {
+        let failed = |error| RefusedValue {
             row: 0,
             why: Error::internal("a column has the values of its enumeration").with_source(error),
         };
@@ -129,10 +129,14 @@ impl CodeTable {
             };
             let at = at.filter(|at| distinct.is_valid(*at));
             let code = match at {
-                Some(at) => known.get(at).copied().flatten().ok_or_else(|| Refused {
-                    row,
-                    why: unknown(&distinct, at),
-                })?,
+                Some(at) => known
+                    .get(at)
+                    .copied()
+                    .flatten()
+                    .ok_or_else(|| RefusedValue {
+                        row,
+                        why: unknown(&distinct, at),
+                    })?,
                 None if nullable => 0,
                 None => match &self.null_code {
                     Some(code) => {
@@ -141,7 +145,7 @@ impl CodeTable {
                     }
                     None => {
                         let why = super::null_refused();
-                        return Err(Refused { row, why });
+                        return Err(RefusedValue { row, why });
                     }
                 },
             };

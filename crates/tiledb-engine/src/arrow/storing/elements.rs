@@ -4,8 +4,8 @@ use arrow::array::{Array, ArrayData, ArrayRef, AsArray, make_array};
 use arrow::compute::kernels::cast::cast;
 use arrow::datatypes::{DataType, Date32Type, Int64Type};
 
-use super::{Refused, null_refused};
-use crate::arrow::column_type::{ColumnType, Element};
+use super::{RefusedValue, null_refused};
+use crate::arrow::column_type::{ColumnType, ElementConversion};
 use crate::arrow::text::Encoding;
 use crate::arrow::time::{self, NAT, TimeConversion};
 use crate::error::{Error, Result};
@@ -27,23 +27,23 @@ pub(super) fn append(
     array: &dyn Array,
     null: NullElement,
     to: &mut Vec<u8>,
-) -> Result<(), Refused> {
+) -> Result<(), RefusedValue> {
     if null == NullElement::Refused && array.null_count() > 0 {
         let row = (0..array.len()).find(|row| array.is_null(*row));
-        return Err(Refused {
+        return Err(RefusedValue {
             row: row.unwrap_or(0),
             why: null_refused(),
         });
     }
     match ty.element {
-        Element::Number => append_numbers(array, ty.datatype.size(), to),
-        Element::Bool => {
+        ElementConversion::Number => append_numbers(array, ty.datatype.size(), to),
+        ElementConversion::Bool => {
             let values = array.as_boolean().iter();
             to.extend(values.map(|value| u8::from(value.unwrap_or(false))));
             Ok(())
         }
-        Element::Time(conversion) => append_times(ty, conversion, array, null, to),
-        Element::Date(unit) => {
+        ElementConversion::Time(conversion) => append_times(ty, conversion, array, null, to),
+        ElementConversion::Date(unit) => {
             let days = array.as_primitive::<Date32Type>();
             append_integers(days.iter(), null, to, |days| {
                 let stored = time::stored_date(i64::from(days), unit);
@@ -56,7 +56,7 @@ pub(super) fn append(
                 })
             })
         }
-        Element::Text(_) | Element::Bytes => Err(Refused {
+        ElementConversion::Text(_) | ElementConversion::Bytes => Err(RefusedValue {
             row: 0,
             why: Error::internal("text has no elements"),
         }),
@@ -64,9 +64,9 @@ pub(super) fn append(
 }
 
 /// Appends the bytes of numbers as they are, and zeros for NULLs.
-fn append_numbers(array: &dyn Array, width: usize, to: &mut Vec<u8>) -> Result<(), Refused> {
+fn append_numbers(array: &dyn Array, width: usize, to: &mut Vec<u8>) -> Result<(), RefusedValue> {
     let data = array.to_data();
-    let bytes = number_bytes(&data, width).ok_or_else(|| Refused {
+    let bytes = number_bytes(&data, width).ok_or_else(|| RefusedValue {
         row: 0,
         why: Error::internal(format!("{} is no type of numbers", array.data_type())),
     })?;
@@ -101,8 +101,8 @@ fn append_times(
     array: &dyn Array,
     null: NullElement,
     to: &mut Vec<u8>,
-) -> Result<(), Refused> {
-    let numbers = cast(array, &DataType::Int64).map_err(|error| Refused {
+) -> Result<(), RefusedValue> {
+    let numbers = cast(array, &DataType::Int64).map_err(|error| RefusedValue {
         row: 0,
         why: Error::internal("times have a number each").with_source(error),
     })?;
@@ -126,7 +126,7 @@ fn append_integers<T>(
     null: NullElement,
     to: &mut Vec<u8>,
     stored: impl Fn(T) -> Result<i64, Error>,
-) -> Result<(), Refused> {
+) -> Result<(), RefusedValue> {
     let missing = match null {
         NullElement::NotATime => NAT,
         NullElement::Zero | NullElement::Refused => 0,
@@ -134,7 +134,7 @@ fn append_integers<T>(
     for (row, value) in values.enumerate() {
         let value = value
             .map_or(Ok(missing), &stored)
-            .map_err(|why| Refused { row, why })?;
+            .map_err(|why| RefusedValue { row, why })?;
         to.extend_from_slice(&value.to_le_bytes());
     }
     Ok(())

@@ -16,7 +16,7 @@ pub use self::codes::{UnknownValue, UnknownValues};
 
 use self::codes::CodeTable;
 use self::elements::NullElement;
-use super::column_type::{ColumnType, Element, Shape};
+use super::column_type::{CellShape, ColumnType, ElementConversion};
 use crate::error::{Error, Result};
 use crate::format::schema::Attribute;
 
@@ -70,7 +70,7 @@ impl StoredCells {
 
 /// A value that a field cannot hold.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedValue {
     /// The row of the column.
     pub row: usize,
     /// The reason, without row and field.
@@ -151,18 +151,18 @@ impl CellWriter {
 
     /// No cells of the field.
     pub fn no_cells(&self) -> StoredCells {
-        StoredCells::none(self.ty.shape() == Shape::Var, self.nullable)
+        StoredCells::none(self.ty.shape() == CellShape::Var, self.nullable)
     }
 
     /// Appends the rows of a column of [`ColumnType::data_type`]. The cells are of no use after an error.
-    pub fn append(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), Refused> {
+    pub fn append(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), RefusedValue> {
         if column.data_type() != self.ty.data_type() {
             let why = Error::internal(format!(
                 "a column of type {} was given for a field of type {}",
                 column.data_type(),
                 self.ty.data_type()
             ));
-            return Err(Refused { row: 0, why });
+            return Err(RefusedValue { row: 0, why });
         }
         to.len = to.len.saturating_add(column.len());
         if let Some(validity) = &mut to.validity {
@@ -188,10 +188,10 @@ impl CellWriter {
         &self,
         column: &ArrayRef,
         read: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, RefusedValue> {
         if self.codes.is_none()
-            && self.ty.element == Element::Number
-            && self.ty.shape == Shape::One
+            && self.ty.element == ElementConversion::Number
+            && self.ty.shape == CellShape::One
             && column.data_type() == self.ty.data_type()
             && column.null_count() == 0
             && cfg!(target_endian = "little")
@@ -206,20 +206,23 @@ impl CellWriter {
         Ok(read(&cells.values))
     }
 
-    fn append_values(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), Refused> {
+    fn append_values(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), RefusedValue> {
         if let Some(codes) = &self.codes {
             let width = self.ty.datatype.size();
             return codes.append(column, self.nullable, width, &mut to.values);
         }
-        let is_bytes = matches!(self.ty.element, Element::Text(_) | Element::Bytes);
+        let is_bytes = matches!(
+            self.ty.element,
+            ElementConversion::Text(_) | ElementConversion::Bytes
+        );
         match (self.ty.shape, is_bytes) {
             (_, true) => self.append_bytes(column, to),
-            (Shape::One, false) => {
+            (CellShape::One, false) => {
                 let null = self.null_element();
                 elements::append(&self.ty, column.as_ref(), null, &mut to.values)
             }
-            (Shape::Fixed(n), false) => self.append_fixed_lists(column, n, &mut to.values),
-            (Shape::Var, false) => self.append_lists(column, to),
+            (CellShape::Fixed(n), false) => self.append_fixed_lists(column, n, &mut to.values),
+            (CellShape::Var, false) => self.append_lists(column, to),
         }
     }
 
@@ -229,7 +232,7 @@ impl CellWriter {
         column: &ArrayRef,
         n: usize,
         values: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedValue> {
         self.check_nulls(column)?;
         let lists = column.as_fixed_size_list();
         let elements = lists.values().slice(0, lists.len().saturating_mul(n));
@@ -247,7 +250,7 @@ impl CellWriter {
         Ok(())
     }
 
-    fn append_lists(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), Refused> {
+    fn append_lists(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), RefusedValue> {
         self.check_nulls(column)?;
         let lists = column.as_list::<i32>();
         let width = self.ty.datatype.size();
@@ -271,23 +274,23 @@ impl CellWriter {
         values: &mut Vec<u8>,
         row_of: impl Fn(usize) -> usize,
         lists: &ArrayRef,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedValue> {
         let null = match self.ty.nat_is_null {
             true => NullElement::NotATime,
             // The elements of a NULL list may be NULL, too.
             false if lists.null_count() > 0 => NullElement::Zero,
             false => NullElement::Refused,
         };
-        elements::append(&self.ty, items.as_ref(), null, values).map_err(|refused| Refused {
+        elements::append(&self.ty, items.as_ref(), null, values).map_err(|refused| RefusedValue {
             row: row_of(refused.row),
             ..refused
         })
     }
 
-    fn append_bytes(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), Refused> {
+    fn append_bytes(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), RefusedValue> {
         self.check_nulls(column)?;
         let encoding = match self.ty.element {
-            Element::Text(encoding) => Some(encoding),
+            ElementConversion::Text(encoding) => Some(encoding),
             _ => None,
         };
         let size = self.ty.cell_bytes();
@@ -297,7 +300,7 @@ impl CellWriter {
             }
             let begun = to.values.len();
             elements::append_text(encoding, value, &mut to.values)
-                .map_err(|why| Refused { row, why })?;
+                .map_err(|why| RefusedValue { row, why })?;
             let Some(size) = size else {
                 return Ok(());
             };
@@ -310,7 +313,7 @@ impl CellWriter {
                     "the value has {found} bytes, and every cell of the field has {size}"
                 ))),
             }
-            .map_err(|why| Refused { row, why })?;
+            .map_err(|why| RefusedValue { row, why })?;
             to.values.resize(begun.saturating_add(size), 0);
             Ok(())
         };
@@ -327,7 +330,7 @@ impl CellWriter {
                 let mut values = column.as_fixed_size_binary().iter().enumerate();
                 values.try_for_each(|(row, v)| append(row, v.unwrap_or_default()))
             }
-            other => Err(Refused {
+            other => Err(RefusedValue {
                 row: 0,
                 why: Error::internal(format!("{other} is no type of text or bytes")),
             }),
@@ -335,10 +338,10 @@ impl CellWriter {
     }
 
     /// Fails for a NULL in a field that has none.
-    fn check_nulls(&self, column: &ArrayRef) -> Result<(), Refused> {
+    fn check_nulls(&self, column: &ArrayRef) -> Result<(), RefusedValue> {
         let nulls = column.logical_nulls().filter(|_| !self.nullable);
         match nulls.and_then(|nulls| nulls.iter().position(|valid| !valid)) {
-            Some(row) => Err(Refused {
+            Some(row) => Err(RefusedValue {
                 row,
                 why: null_refused(),
             }),

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::arrow::tile_buffer::TileBuffer;
-use crate::arrow::{CellData, Cells, FloatBits, TimeAs, TypeOptions};
+use crate::arrow::{CellData, FloatBits, TimeAs, TypeOptions, UnfilteredCells};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::{Attribute, CellValNum, DataOrder};
@@ -96,7 +96,7 @@ fn shown(ty: &ColumnType, cells: &StoredCells) -> ArrayRef {
         }
     };
     let len = cells.len;
-    ty.to_array(Cells { len, data, nulls }).unwrap()
+    ty.to_array(UnfilteredCells { len, data, nulls }).unwrap()
 }
 
 /// Values and validity of cells, and elements in each.

@@ -145,7 +145,7 @@ fn hostile_offsets_are_errors() {
 #[test]
 fn wrong_sizes_are_refused() {
     let ty8 = ty(Datatype::Int64, ONE);
-    let cells = |len, n, nulls| Cells {
+    let cells = |len, n, nulls| UnfilteredCells {
         len,
         data: CellData::Fixed(TileBuffer::zeroed(n).unwrap()),
         nulls,
@@ -163,7 +163,7 @@ fn wrong_sizes_are_refused() {
     };
     assert!(
         ty(Datatype::Blob, CellValNum::Var)
-            .to_array(Cells {
+            .to_array(UnfilteredCells {
                 len: 1,
                 data,
                 nulls: None
@@ -223,7 +223,7 @@ fn lists_of_numbers_and_dates() {
 }
 
 fn encoded(ty: &ColumnType, cells: &[&[u8]], nulls: Option<Vec<bool>>) -> Result<ArrayRef> {
-    ty.to_array(Cells {
+    ty.to_array(UnfilteredCells {
         len: cells.len(),
         data: CellData::Encoded(Arc::new(EncodedStrings::of_cells(cells))),
         nulls: nulls.map(NullBuffer::from),
@@ -261,7 +261,7 @@ fn strings_stored_once_are_those_of_the_cells() {
     let short = CellData::Encoded(Arc::new(EncodedStrings::of_cells(&cells)));
     let (len, nulls) = (7, None);
     assert!(
-        text.to_array(Cells {
+        text.to_array(UnfilteredCells {
             len,
             data: short,
             nulls

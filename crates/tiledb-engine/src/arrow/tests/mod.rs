@@ -54,7 +54,7 @@ fn bytes(bytes: &[u8]) -> TileBuffer {
 }
 
 fn fixed(ty: &ColumnType, data: &[u8], nulls: Option<Vec<bool>>) -> Result<ArrayRef> {
-    ty.to_array(Cells {
+    ty.to_array(UnfilteredCells {
         len: data.len() / ty.cell_bytes().unwrap(),
         data: CellData::Fixed(bytes(data)),
         nulls: nulls.map(NullBuffer::from),
@@ -72,7 +72,7 @@ fn var(ty: &ColumnType, starts: &[u64], data: &[u8], nulls: Option<Vec<bool>>) -
         .collect();
     // The unused slot is undefined.
     offsets.extend([0xEE; 8]);
-    ty.to_array(Cells {
+    ty.to_array(UnfilteredCells {
         len: starts.len(),
         data: CellData::Var {
             offsets: bytes(&offsets),

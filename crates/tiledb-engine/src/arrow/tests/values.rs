@@ -159,7 +159,7 @@ fn numbers_keep_their_bits_and_their_buffer() {
     let data = bytes(&i64s(&[i64::MIN, -1, i64::MAX]));
     let address = data.as_slice().as_ptr();
     let array = ty(Datatype::Int64, ONE)
-        .to_array(Cells {
+        .to_array(UnfilteredCells {
             len: 3,
             data: CellData::Fixed(data),
             nulls: None,

@@ -3,21 +3,21 @@
 use crate::error::{Error, Result};
 use crate::filter::aes_256_gcm;
 use crate::filter::bitsort;
-use crate::filter::buffer::{Buffer, Limits};
-use crate::filter::chunk::Chunk;
-use crate::filter::compression::{self, Target};
-use crate::filter::scratch::Scratch;
+use crate::filter::buffer::{FilterBuffer, StepLimits};
+use crate::filter::chunk::StoredChunk;
+use crate::filter::compression::{self, DecompressTarget};
+use crate::filter::scratch::FilterScratch;
 use crate::filter::stage::Stage;
-use crate::filter::word::Width;
+use crate::filter::word::WordWidth;
 use crate::format::cursor::Cursor;
 
 /// Bytes borrowed from the tile, or decoded.
-pub(super) enum Held<'a> {
+pub(super) enum ChunkBytes<'a> {
     Borrowed(&'a [u8]),
-    Restored(Buffer),
+    Restored(FilterBuffer),
 }
 
-impl Held<'_> {
+impl ChunkBytes<'_> {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Borrowed(bytes) => bytes,
@@ -25,7 +25,7 @@ impl Held<'_> {
         }
     }
 
-    fn release(self, scratch: &mut Scratch) {
+    fn release(self, scratch: &mut FilterScratch) {
         if let Self::Restored(buffer) = self {
             scratch.give(buffer);
         }
@@ -33,20 +33,20 @@ impl Held<'_> {
 }
 
 /// A chunk during decoding.
-pub(super) struct State<'a> {
-    pub(super) data: Held<'a>,
-    metadata: Held<'a>,
+pub(super) struct ChunkState<'a> {
+    pub(super) data: ChunkBytes<'a>,
+    metadata: ChunkBytes<'a>,
     /// Size of the metadata that filters have taken.
     pub(super) taken: usize,
     /// The stored position of each cell's value, if a filter sorted them.
     order: Option<&'a [u32]>,
 }
 
-impl<'a> State<'a> {
-    pub(super) fn new(chunk: &Chunk<'a>) -> Self {
+impl<'a> ChunkState<'a> {
+    pub(super) fn new(chunk: &StoredChunk<'a>) -> Self {
         Self {
-            data: Held::Borrowed(chunk.data),
-            metadata: Held::Borrowed(chunk.metadata),
+            data: ChunkBytes::Borrowed(chunk.data),
+            metadata: ChunkBytes::Borrowed(chunk.metadata),
             taken: 0,
             order: None,
         }
@@ -65,7 +65,7 @@ impl<'a> State<'a> {
         Cursor::new(rest.unwrap_or_default(), "chunk metadata")
     }
 
-    fn unsort(&mut self, width: Width, out: &mut [u8]) -> Result<()> {
+    fn unsort(&mut self, width: WordWidth, out: &mut [u8]) -> Result<()> {
         let order = self.order.ok_or_else(|| {
             Error::unsupported(
                 "filter bitsort can only be undone in an attribute, by the coordinates of its cells",
@@ -77,12 +77,12 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    fn replace_data(&mut self, buffer: Buffer, scratch: &mut Scratch) {
-        std::mem::replace(&mut self.data, Held::Restored(buffer)).release(scratch);
+    fn replace_data(&mut self, buffer: FilterBuffer, scratch: &mut FilterScratch) {
+        std::mem::replace(&mut self.data, ChunkBytes::Restored(buffer)).release(scratch);
     }
 
-    fn replace_metadata(&mut self, buffer: Buffer, scratch: &mut Scratch) {
-        std::mem::replace(&mut self.metadata, Held::Restored(buffer)).release(scratch);
+    fn replace_metadata(&mut self, buffer: FilterBuffer, scratch: &mut FilterScratch) {
+        std::mem::replace(&mut self.metadata, ChunkBytes::Restored(buffer)).release(scratch);
         self.taken = 0;
     }
 
@@ -90,8 +90,8 @@ impl<'a> State<'a> {
     pub(super) fn undo(
         &mut self,
         stage: &Stage,
-        limits: Limits,
-        scratch: &mut Scratch,
+        limits: StepLimits,
+        scratch: &mut FilterScratch,
     ) -> Result<()> {
         match stage {
             Stage::Checked(check) => {
@@ -124,7 +124,7 @@ impl<'a> State<'a> {
                     *codec,
                     &mut self.metadata(),
                     self.data.bytes(),
-                    Target::Growing(&mut buffer),
+                    DecompressTarget::Growing(&mut buffer),
                     &mut restored,
                     limits,
                     &mut scratch.contexts,
@@ -138,7 +138,7 @@ impl<'a> State<'a> {
                     key,
                     &mut self.metadata(),
                     self.data.bytes(),
-                    Target::Growing(&mut buffer),
+                    DecompressTarget::Growing(&mut buffer),
                     &mut restored,
                 )?;
                 self.replace_data(buffer, scratch);
@@ -153,8 +153,8 @@ impl<'a> State<'a> {
         &mut self,
         stage: &Stage,
         out: &mut [u8],
-        limits: Limits,
-        scratch: &mut Scratch,
+        limits: StepLimits,
+        scratch: &mut FilterScratch,
     ) -> Result<()> {
         match stage {
             Stage::Checked(_) => Err(Error::internal("a checksum puts out no data")),
@@ -171,7 +171,7 @@ impl<'a> State<'a> {
                     *codec,
                     &mut self.metadata(),
                     self.data.bytes(),
-                    Target::Exact(out),
+                    DecompressTarget::Exact(out),
                     &mut restored,
                     limits,
                     &mut scratch.contexts,
@@ -185,7 +185,7 @@ impl<'a> State<'a> {
                     key,
                     &mut self.metadata(),
                     self.data.bytes(),
-                    Target::Exact(out),
+                    DecompressTarget::Exact(out),
                     &mut restored,
                 )?;
                 self.replace_metadata(restored, scratch);
@@ -194,7 +194,7 @@ impl<'a> State<'a> {
         }
     }
 
-    pub(super) fn release(self, scratch: &mut Scratch) {
+    pub(super) fn release(self, scratch: &mut FilterScratch) {
         self.data.release(scratch);
         self.metadata.release(scratch);
     }

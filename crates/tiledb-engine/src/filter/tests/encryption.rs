@@ -36,7 +36,7 @@ fn decrypt(
     bytes: usize,
 ) -> Result<Vec<u8>> {
     let mut out = vec![0xAA; bytes];
-    encrypted(filters, Some(key)).decode(filtered, &mut out, &mut Scratch::default())?;
+    encrypted(filters, Some(key)).decode(filtered, &mut out, &mut FilterScratch::default())?;
     Ok(out)
 }
 
@@ -68,7 +68,7 @@ fn a_wrong_key_and_no_key_are_told() {
         assert_eq!(error.kind(), ErrorKind::Encryption);
         assert!(error.to_string().contains("key does not fit"), "{error}");
         let plain = encrypted(filters, None);
-        let (mut out, mut scratch) = ([0; 16], Scratch::default());
+        let (mut out, mut scratch) = ([0; 16], FilterScratch::default());
         // Without filters the cipher text has the length of the cells, so only the array shows that it is encrypted.
         let undone = plain.decode(&filtered, &mut out, &mut scratch);
         assert_eq!(undone.is_ok(), filters.is_empty());

@@ -10,7 +10,7 @@ use super::encoders::{Encoded, encode_chunk};
 use super::encryption::{NO_FILTERS, ONE_GZIP, boxed};
 use super::*;
 use crate::error::{Error, ErrorKind};
-use crate::filter::chunk::Chunks;
+use crate::filter::chunk::TileChunks;
 use crate::filter::{EncryptionKey, generic_tile};
 use crate::format::filter_list::PixelFormat;
 use crate::fuzzed::{Limits, Outcome, fuzz};
@@ -130,7 +130,7 @@ fn cells(kind: usize, width: usize, count: u64) -> Vec<u8> {
 
 /// The sizes of the chunks of a tile, if it is small enough to be decoded.
 fn sizes(tile: &[u8]) -> Result<(usize, usize)> {
-    let chunks = Chunks::new(tile)?.collect::<Result<Vec<_>>>()?;
+    let chunks = TileChunks::new(tile)?.collect::<Result<Vec<_>>>()?;
     let original = chunks
         .iter()
         .map(|chunk| chunk.original_bytes)
@@ -184,7 +184,7 @@ fn filters() {
         }
     }
     assert!(stacks.len() > 150 && stacks.len() < 256, "{}", stacks.len());
-    let scratch = std::cell::RefCell::new(Scratch::default());
+    let scratch = std::cell::RefCell::new(FilterScratch::default());
     fuzz("filters", seeds, LIMITS, |input| {
         let (head, tile) = input.split_at_checked(2).unwrap_or((&[0, 0], &[]));
         let stack = &stacks[usize::from(head[0]) % stacks.len()];
@@ -198,7 +198,12 @@ fn filters() {
     });
 }
 
-fn try_stack(stack: &Stack, inner: usize, tile: &[u8], scratch: &mut Scratch) -> Result<Outcome> {
+fn try_stack(
+    stack: &Stack,
+    inner: usize,
+    tile: &[u8],
+    scratch: &mut FilterScratch,
+) -> Result<Outcome> {
     let (expected, chunks) = sizes(tile)?;
     let (pipeline, datatype) = stack.inner(inner)?;
     let mut out = vec![0xAA; expected];
@@ -256,7 +261,7 @@ fn takes(filters: &[Filter], datatype: Datatype, filtered: &[u8]) -> Result<bool
         let is_free = is_free || matches!(filter, Filter::BitShuffle | Filter::Xor);
         !is_free && !matches!(filter, Filter::Md5 | Filter::Sha256)
     };
-    let mut chunks = Chunks::new(filtered)?;
+    let mut chunks = TileChunks::new(filtered)?;
     let whole = chunks.all(|chunk| {
         chunk.is_ok_and(|c| {
             [c.data, c.metadata]
@@ -276,7 +281,7 @@ fn takes(filters: &[Filter], datatype: Datatype, filtered: &[u8]) -> Result<bool
 /// Applies filters to the chunks of a tile that has passed others.
 fn behind(filters: &[Filter], datatype: Datatype, cell: usize, filtered: &[u8]) -> Result<Vec<u8>> {
     let mut chunks = Vec::new();
-    for chunk in Chunks::new(filtered)? {
+    for chunk in TileChunks::new(filtered)? {
         let chunk = chunk?;
         // Nothing is made of a chunk without bytes, and nothing is read of it.
         if chunk.original_bytes == 0 || chunk.data.is_empty() {
@@ -356,7 +361,7 @@ fn try_strings(
 ) -> Result<Outcome> {
     let (bytes, _) = sizes(tile)?;
     let pipeline = Pipeline::new(list, context, None)?;
-    let scratch = &mut Scratch::default();
+    let scratch = &mut FilterScratch::default();
     let strings = pipeline.decode_strings(tile, cells, bytes, scratch)?;
     let (data, starts) = strings.cells()?;
     let wrong = |what: &str| Ok(Outcome::Wrong(format!("{list}: {what}")));
@@ -406,7 +411,7 @@ fn images() {
         let tried = (|| {
             let mut out = vec![0; sizes(tile)?.0];
             let pipeline = Pipeline::new(list, &context, None)?;
-            pipeline.decode(tile, &mut out, &mut Scratch::default())
+            pipeline.decode(tile, &mut out, &mut FilterScratch::default())
         })();
         tried.map_or_else(refused, |()| Outcome::Decoded)
     });

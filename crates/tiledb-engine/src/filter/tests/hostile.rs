@@ -34,7 +34,7 @@ fn every_truncation_of_every_vector_is_an_error() {
         let pipeline = pipeline(&[filter], &context(Datatype::StringAscii, true)).unwrap();
         for len in 0..filtered.len() {
             let filtered = &filtered[..len];
-            let result = pipeline.decode_strings(filtered, 6, 8, &mut Scratch::default());
+            let result = pipeline.decode_strings(filtered, 6, 8, &mut FilterScratch::default());
             assert!(result.is_err());
         }
     }
@@ -59,7 +59,7 @@ fn every_single_bit_flip_of_every_vector_is_survived() {
     for (filter, filtered) in strings() {
         let pipeline = pipeline(&[filter], &context(Datatype::StringAscii, true)).unwrap();
         for flipped in flips(&filtered) {
-            let decoded = pipeline.decode_strings(&flipped, 6, 8, &mut Scratch::default());
+            let decoded = pipeline.decode_strings(&flipped, 6, 8, &mut FilterScratch::default());
             if let Ok(decoded) = decoded {
                 let (data, starts) = decoded.cells().unwrap();
                 assert_eq!((data.len(), starts.len()), (8, 6));
@@ -197,7 +197,12 @@ fn dictionaries_and_runs_of_many_strings_pass_all_filters() {
         let mut encoder = TileEncoder::new(&list, &context).unwrap();
         let written = encoder.encode_strings(&expected, &starts).unwrap();
         let pipeline = Pipeline::new(&list, &context, None).unwrap();
-        let read = pipeline.decode_strings(&written, 5000, expected.len(), &mut Scratch::default());
+        let read = pipeline.decode_strings(
+            &written,
+            5000,
+            expected.len(),
+            &mut FilterScratch::default(),
+        );
         assert_eq!(read.unwrap().cells().unwrap().0, expected, "{text}");
     }
 }
@@ -220,7 +225,7 @@ fn large_chunks_ask_for_what_lies_between_their_filters() {
         let filtered = tile(&[(data.len(), chunk.metadata.concat(), chunk.data.concat())]);
         let pipeline = pipeline(filters, &context(Datatype::UInt16, false)).unwrap();
         let left = Arc::new(AtomicUsize::new(budget));
-        let mut scratch = Scratch::default();
+        let mut scratch = FilterScratch::default();
         scratch.account_in(Arc::new(Limited(Arc::clone(&left))));
         let mut out = vec![0; data.len()];
         let decoded = pipeline.decode(&filtered, &mut out, &mut scratch);
@@ -334,7 +339,7 @@ fn what_does_not_compress_passes_every_filter_many_times() {
             let pipeline = Pipeline::new(&list, &context, None).unwrap();
             let mut out = vec![0; data.len()];
             pipeline
-                .decode(&written, &mut out, &mut Scratch::default())
+                .decode(&written, &mut out, &mut FilterScratch::default())
                 .unwrap();
             assert!(out == data, "{list}");
         }
@@ -392,7 +397,7 @@ proptest! {
         let _ = decode(&[filter], &context(Datatype::Int32, false), &filtered, original);
         for filter in [Filter::Rle, Filter::Dictionary] {
             let pipeline = pipeline(&[filter], &context(Datatype::StringAscii, true)).unwrap();
-            let _ = pipeline.decode_strings(&filtered, metadata.len(), original, &mut Scratch::default());
+            let _ = pipeline.decode_strings(&filtered, metadata.len(), original, &mut FilterScratch::default());
         }
     }
 }
@@ -405,8 +410,8 @@ fn decoding_ends_at_the_next_chunk_when_nobody_waits() {
     let chunk = (1000, chunk.metadata.concat(), chunk.data.concat());
     let filtered = tile(&[chunk.clone(), chunk]);
     let pipeline = pipeline(&filters, &context(Datatype::UInt16, false)).unwrap();
-    let mut scratch = Scratch::default();
-    let decode = |scratch: &mut Scratch| pipeline.decode(&filtered, &mut [0; 2000], scratch);
+    let mut scratch = FilterScratch::default();
+    let decode = |scratch: &mut FilterScratch| pipeline.decode(&filtered, &mut [0; 2000], scratch);
     scratch.end_when(Arc::clone(&stop));
     decode(&mut scratch).unwrap();
     stop.store(true, Ordering::Relaxed);

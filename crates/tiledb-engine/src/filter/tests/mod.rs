@@ -13,7 +13,7 @@ mod round_trip;
 mod vectors;
 mod webp;
 
-use super::{Pipeline, Scratch, TileContext, TileEncoder};
+use super::{FilterScratch, Pipeline, TileContext, TileEncoder};
 use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList};
@@ -67,6 +67,6 @@ fn decode(
     out_bytes: usize,
 ) -> Result<Vec<u8>> {
     let mut out = vec![0xAA; out_bytes];
-    pipeline(filters, context)?.decode(filtered, &mut out, &mut Scratch::default())?;
+    pipeline(filters, context)?.decode(filtered, &mut out, &mut FilterScratch::default())?;
     Ok(out)
 }

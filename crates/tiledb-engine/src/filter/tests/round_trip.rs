@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::encoders::{dictionary_strings, encode, encode_chunk, rle_strings};
 use super::*;
 use crate::error::{Error, ErrorKind};
-use crate::filter::{ChunkChoice, Unwanted};
+use crate::filter::{ChunkChoice, SkippedContents};
 
 fn any_filter() -> impl Strategy<Value = Filter> {
     prop::sample::select(vec![
@@ -165,7 +165,7 @@ proptest! {
         let mut position = 0;
         let starts: Vec<u64> = strings.iter().map(|s| { position += s.len() as u64; position - s.len() as u64 }).collect();
         let decoded = pipeline(&filters, &context(Datatype::StringAscii, true)).unwrap()
-            .decode_strings(&tile(&chunks), strings.len(), expected.len(), &mut Scratch::default()).unwrap();
+            .decode_strings(&tile(&chunks), strings.len(), expected.len(), &mut FilterScratch::default()).unwrap();
         for (cell, string) in strings.iter().enumerate() {
             prop_assert_eq!(decoded.cell(cell), &string[..]);
         }
@@ -266,7 +266,7 @@ fn chunks_that_nobody_wants_are_not_looked_at() {
     let damaged = chunks[0].2.len() / 2;
     chunks[0].2[damaged] ^= 0xFF;
     let pipeline = pipeline(&filters, &context(Datatype::UInt32, false)).unwrap();
-    let scratch = &mut Scratch::default();
+    let scratch = &mut FilterScratch::default();
     let mut out = [0xAA; 48];
     let tile = tile(&chunks);
     assert!(pipeline.decode(&tile, &mut out, scratch).is_err());
@@ -275,7 +275,7 @@ fn chunks_that_nobody_wants_are_not_looked_at() {
         bytes.contains(&20)
     };
     pipeline
-        .decode_wanted(&tile, &mut out, wanted, Unwanted::Zeros, scratch)
+        .decode_wanted(&tile, &mut out, wanted, SkippedContents::Zeros, scratch)
         .unwrap();
     let expected: Vec<u8> = [[0; 4], [5, 6, 7, 8], [0; 4]]
         .concat()
@@ -284,19 +284,26 @@ fn chunks_that_nobody_wants_are_not_looked_at() {
         .collect();
     assert_eq!(out.as_slice(), expected);
     pipeline
-        .decode_wanted(&tile, &mut out, wanted, Unwanted::Anything, scratch)
+        .decode_wanted(&tile, &mut out, wanted, SkippedContents::Anything, scratch)
         .unwrap();
     assert_eq!(out[16..32], expected[16..32]);
     assert!(
         pipeline
-            .decode_wanted(&tile, &mut out[..40], |_| false, Unwanted::Zeros, scratch)
+            .decode_wanted(
+                &tile,
+                &mut out[..40],
+                |_| false,
+                SkippedContents::Zeros,
+                scratch
+            )
             .is_err()
     );
 
     // Chunks can be chosen in any order.
     let mut decode = |numbers: &[usize], tile: &[u8], out: &mut [u8]| {
         let mut choice = Numbers::new(numbers);
-        let decoded = pipeline.decode_chosen(tile, out, &mut choice, Unwanted::Zeros, scratch);
+        let decoded =
+            pipeline.decode_chosen(tile, out, &mut choice, SkippedContents::Zeros, scratch);
         decoded.map(|()| choice.seen)
     };
     out.fill(0xAA);

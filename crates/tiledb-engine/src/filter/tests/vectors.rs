@@ -237,7 +237,7 @@ fn string_vectors_decode_with_their_offsets() {
         let pipeline = pipeline(&[filter], &context(Datatype::StringAscii, true)).unwrap();
         assert!(pipeline.produces_offsets());
         let strings = pipeline
-            .decode_strings(&filtered, 6, 8, &mut Scratch::default())
+            .decode_strings(&filtered, 6, 8, &mut FilterScratch::default())
             .unwrap();
         assert!(strings.strings() < 6, "each string is there once");
         let (data, starts) = strings.cells().unwrap();
@@ -252,7 +252,7 @@ fn nothing_at_all_is_that_many_empty_strings() {
     for (filter, _) in strings() {
         let pipeline = pipeline(&[filter], &context(Datatype::StringAscii, true)).unwrap();
         for chunks in [&[][..], &[(0, vec![], vec![])]] {
-            let scratch = &mut Scratch::default();
+            let scratch = &mut FilterScratch::default();
             let strings = pipeline.decode_strings(&tile(chunks), 5, 0, scratch);
             let (data, starts) = strings.unwrap().cells().unwrap();
             assert_eq!((data.len(), starts), (0, vec![0; 5]));
@@ -286,7 +286,7 @@ fn empty_strings_are_written_as_runs() {
             assert_eq!(written, chunk);
         }
         let pipeline = pipeline(&[filter], &context).unwrap();
-        let strings = pipeline.decode_strings(&written, 7, 0, &mut Scratch::default());
+        let strings = pipeline.decode_strings(&written, 7, 0, &mut FilterScratch::default());
         let (data, starts) = strings.unwrap().cells().unwrap();
         assert_eq!((data.len(), starts), (0, vec![0; 7]));
     }
@@ -297,7 +297,8 @@ fn a_wrong_number_of_cells_or_bytes_is_an_error() {
     for (filter, filtered) in strings() {
         let pipeline = pipeline(&[filter], &context(Datatype::StringUtf8, true)).unwrap();
         for (bytes, cells) in [(8, 5), (8, 7), (7, 6), (9, 6), (0, 6), (8, 0)] {
-            let result = pipeline.decode_strings(&filtered, cells, bytes, &mut Scratch::default());
+            let result =
+                pipeline.decode_strings(&filtered, cells, bytes, &mut FilterScratch::default());
             assert!(result.is_err(), "{bytes} bytes, {cells} cells");
         }
     }
@@ -413,7 +414,7 @@ fn bitsort_is_undone_by_the_order_it_is_told() {
     let compiled = pipeline(&filters, &uint16).unwrap();
     let in_order = |stored: &[u8], order: &[u32]| {
         let mut out = [0; 6];
-        let scratch = &mut Scratch::default();
+        let scratch = &mut FilterScratch::default();
         let done = compiled.decode_in_order(stored, order, &mut out, scratch);
         done.map(|()| out)
     };

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::format::filter_list::{ImageSetting, PixelFormat, Setting};
+use crate::format::filter_list::{FilterSetting, ImageSetting, PixelFormat};
 
 /// Three lines of two pixels: pixel format, tile, cells.
 const IMAGES: [(PixelFormat, &str, &str); 8] = [
@@ -123,7 +123,7 @@ fn list(format: PixelFormat, lines: u16, line_bytes: u16, lossless: bool) -> Fil
         lines,
         line_bytes,
     };
-    FilterList::of([(Filter::WebP(Some(format)), Setting::Image(image))])
+    FilterList::of([(Filter::WebP(Some(format)), FilterSetting::Image(image))])
 }
 
 fn write(list: &FilterList, cells: &[u8]) -> Result<Vec<u8>> {
@@ -226,7 +226,7 @@ fn other_filters_may_follow_an_image() {
     for filter in follow {
         let mut list = image.clone();
         list.filters.push(filter);
-        list.settings.push(Setting::None);
+        list.settings.push(FilterSetting::None);
         let written = write(&list, &cells).unwrap();
         let context = context(Datatype::UInt8, false);
         let restored = decode(&list.filters, &context, &written, cells.len()).unwrap();
@@ -254,7 +254,7 @@ fn images_that_are_not_written_are_refused() {
     assert!(write(&large, &[0; 16384 * 3]).is_err());
     let mut behind = list(PixelFormat::Rgb, 1, 3, true);
     behind.filters.insert(0, Filter::Zstd);
-    behind.settings.insert(0, Setting::None);
+    behind.settings.insert(0, FilterSetting::None);
     let error = write(&behind, &[0; 3]).unwrap_err();
     assert!(error.to_string().contains("first filter"), "{error}");
 }

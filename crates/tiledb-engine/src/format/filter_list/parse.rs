@@ -4,7 +4,7 @@
 //! The subtle thing: no text at all is an empty pipeline, which for a dimension means the filters of all coordinates, while
 //! `none` is a filter that passes everything.
 
-use super::{Filter, FilterList, ImageSetting, MOST_FILTERS, PixelFormat, Setting};
+use super::{Filter, FilterList, FilterSetting, ImageSetting, MOST_FILTERS, PixelFormat};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 
@@ -18,7 +18,7 @@ const KNOWN: &str = "none, gzip(level), zstd(level), lz4, rle, bzip2(level), dic
 
 impl FilterList {
     /// A pipeline of these filters, for a new array.
-    pub fn of(stages: impl IntoIterator<Item = (Filter, Setting)>) -> Self {
+    pub fn of(stages: impl IntoIterator<Item = (Filter, FilterSetting)>) -> Self {
         let (filters, settings) = stages.into_iter().unzip();
         Self {
             max_chunk_bytes: MAX_CHUNK_BYTES,
@@ -109,7 +109,7 @@ fn stage_end(text: &str) -> usize {
     text.len()
 }
 
-fn parse_stage(stage: &str) -> Result<(Filter, Setting)> {
+fn parse_stage(stage: &str) -> Result<(Filter, FilterSetting)> {
     let (name, arguments) = match stage.split_once('(') {
         None => (stage, Vec::new()),
         Some((name, arguments)) => {
@@ -119,8 +119,8 @@ fn parse_stage(stage: &str) -> Result<(Filter, Setting)> {
             (name.trim_end(), inside.split(',').map(str::trim).collect())
         }
     };
-    let arguments = Arguments { stage, arguments };
-    let plain = |filter| arguments.none().map(|()| (filter, Setting::None));
+    let arguments = StageArguments { stage, arguments };
+    let plain = |filter| arguments.none().map(|()| (filter, FilterSetting::None));
     match name.to_ascii_lowercase().as_str() {
         "none" => plain(Filter::None),
         "gzip" => arguments.level(Filter::Gzip, 0, 9),
@@ -131,9 +131,11 @@ fn parse_stage(stage: &str) -> Result<(Filter, Setting)> {
         "dictionary" => arguments.level(Filter::Dictionary, i32::MIN, i32::MAX),
         "delta" => arguments.delta(Filter::Delta),
         "double_delta" => arguments.delta(Filter::DoubleDelta),
-        "positive_delta" => arguments.window(Filter::PositiveDelta, Setting::POSITIVE_DELTA_WINDOW),
+        "positive_delta" => {
+            arguments.window(Filter::PositiveDelta, FilterSetting::POSITIVE_DELTA_WINDOW)
+        }
         "bit_width_reduction" => {
-            arguments.window(Filter::BitWidthReduction, Setting::BIT_WIDTH_WINDOW)
+            arguments.window(Filter::BitWidthReduction, FilterSetting::BIT_WIDTH_WINDOW)
         }
         "bitshuffle" => plain(Filter::BitShuffle),
         "byteshuffle" => plain(Filter::ByteShuffle),
@@ -155,12 +157,12 @@ fn parse_stage(stage: &str) -> Result<(Filter, Setting)> {
 }
 
 /// What stands in the parentheses of a stage.
-struct Arguments<'a> {
+struct StageArguments<'a> {
     stage: &'a str,
     arguments: Vec<&'a str>,
 }
 
-impl Arguments<'_> {
+impl StageArguments<'_> {
     fn wrong(&self, expected: &str) -> Error {
         Error::invalid(format!("filter '{}': expected {expected}", self.stage))
     }
@@ -172,10 +174,10 @@ impl Arguments<'_> {
         }
     }
 
-    fn level(&self, filter: Filter, least: i32, most: i32) -> Result<(Filter, Setting)> {
+    fn level(&self, filter: Filter, least: i32, most: i32) -> Result<(Filter, FilterSetting)> {
         let level = self.level_of(self.arguments.first().copied(), least, most)?;
         match self.arguments.len() {
-            0 | 1 => Ok((filter, Setting::Level(level))),
+            0 | 1 => Ok((filter, FilterSetting::Level(level))),
             _ => Err(self.wrong("a level alone")),
         }
     }
@@ -195,7 +197,7 @@ impl Arguments<'_> {
     }
 
     /// Nothing, a type, a level, or both.
-    fn delta(&self, filter: fn(Option<Datatype>) -> Filter) -> Result<(Filter, Setting)> {
+    fn delta(&self, filter: fn(Option<Datatype>) -> Filter) -> Result<(Filter, FilterSetting)> {
         let as_type = |text: &str| {
             let mut all = Datatype::ALL.iter();
             let found = all.find(|datatype| datatype.name().eq_ignore_ascii_case(text));
@@ -216,10 +218,10 @@ impl Arguments<'_> {
             _ => return Err(expected()),
         };
         let level = self.level_of(level, i32::MIN, i32::MAX)?;
-        Ok((filter(datatype), Setting::Level(level)))
+        Ok((filter(datatype), FilterSetting::Level(level)))
     }
 
-    fn window(&self, filter: Filter, usual: u32) -> Result<(Filter, Setting)> {
+    fn window(&self, filter: Filter, usual: u32) -> Result<(Filter, FilterSetting)> {
         let bytes = match self.arguments.as_slice() {
             [] => Some(usual),
             // A window holds at least one value of the widest type.
@@ -227,11 +229,11 @@ impl Arguments<'_> {
             _ => None,
         };
         let bytes = bytes.ok_or_else(|| self.wrong("the bytes of a window, 8 or more"))?;
-        Ok((filter, Setting::Window(bytes)))
+        Ok((filter, FilterSetting::Window(bytes)))
     }
 
     /// The form of pixels, and whether the images are lossless or of what quality. Their size follows from the array.
-    fn image(&self) -> Result<(Filter, Setting)> {
+    fn image(&self) -> Result<(Filter, FilterSetting)> {
         let expected =
             || self.wrong("the form of pixels and lossless, such as webp(rgb, lossless)");
         let (form, rest) = self.arguments.split_first().ok_or_else(expected)?;
@@ -258,10 +260,10 @@ impl Arguments<'_> {
             lines: 0,
             line_bytes: 0,
         };
-        Ok((Filter::WebP(Some(format)), Setting::Image(image)))
+        Ok((Filter::WebP(Some(format)), FilterSetting::Image(image)))
     }
 
-    fn float_scale(&self) -> Result<(Filter, Setting)> {
+    fn float_scale(&self) -> Result<(Filter, FilterSetting)> {
         let parsed = match self.arguments.as_slice() {
             [scale, offset, byte_width] => {
                 let numbers = (scale.parse(), offset.parse(), byte_width.parse());
@@ -285,7 +287,7 @@ impl Arguments<'_> {
                     offset,
                     byte_width,
                 };
-                Ok((filter, Setting::None))
+                Ok((filter, FilterSetting::None))
             }
             _ => Err(self.wrong(
                 "a scale other than 0, an offset, and the bytes of the stored integer: 1, 2, 4 or 8",
@@ -410,13 +412,13 @@ mod tests {
         assert!(FilterList::parse("webp(rgb)").unwrap().is_lossy());
     }
 
-    fn stage() -> impl Strategy<Value = (Filter, Setting)> {
+    fn stage() -> impl Strategy<Value = (Filter, FilterSetting)> {
         let datatype = || {
             let known = Datatype::ALL.iter().filter(|d| **d != Datatype::Any);
             proptest::option::of(proptest::sample::select(known.copied().collect::<Vec<_>>()))
         };
-        let level = || (-1..=9).prop_map(Setting::Level);
-        let window = || (8_u32..5000).prop_map(Setting::Window);
+        let level = || (-1..=9).prop_map(FilterSetting::Level);
+        let window = || (8_u32..5000).prop_map(FilterSetting::Window);
         let plain = [
             Filter::None,
             Filter::BitShuffle,
@@ -442,11 +444,11 @@ mod tests {
                 lines: 0,
                 line_bytes: 0,
             };
-            (Filter::WebP(Some(format)), Setting::Image(image))
+            (Filter::WebP(Some(format)), FilterSetting::Image(image))
         });
         prop_oneof![
             image,
-            proptest::sample::select(plain.to_vec()).prop_map(|f| (f, Setting::None)),
+            proptest::sample::select(plain.to_vec()).prop_map(|f| (f, FilterSetting::None)),
             level().prop_map(|l| (Filter::Gzip, l)),
             level().prop_map(|l| (Filter::Zstd, l)),
             level().prop_map(|l| (Filter::Lz4, l)),
@@ -467,7 +469,7 @@ mod tests {
                         offset,
                         byte_width
                     },
-                    Setting::None
+                    FilterSetting::None
                 )),
         ]
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{DEFAULT_LEVEL, Filter, Setting};
+use super::{DEFAULT_LEVEL, Filter, FilterSetting};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
@@ -94,27 +94,27 @@ impl Filter {
     pub(super) fn decode(
         cursor: &mut Cursor<'_>,
         version: FormatVersion,
-    ) -> Result<(Self, Setting)> {
+    ) -> Result<(Self, FilterSetting)> {
         let code = cursor.u8("filter type")?;
         let option_bytes = cursor.u32("filter option bytes")?;
         let stored = cursor.bytes_u64(u64::from(option_bytes), "filter options")?;
         let mut options = Cursor::new(stored, "filter options");
-        let mut setting = Setting::None;
+        let mut setting = FilterSetting::None;
         let filter = match code {
             0 => Self::None,
             1..=6 | 14 | 19 => {
                 let (filter, level) = Self::decode_compressor(&mut options, version)?;
-                setting = Setting::Level(level);
+                setting = FilterSetting::Level(level);
                 filter
             }
             7 => {
-                setting = Setting::window(&mut options);
+                setting = FilterSetting::window(&mut options);
                 Self::BitWidthReduction
             }
             8 => Self::BitShuffle,
             9 => Self::ByteShuffle,
             10 => {
-                setting = Setting::window(&mut options);
+                setting = FilterSetting::window(&mut options);
                 Self::PositiveDelta
             }
             11 => Self::Aes256Gcm,
@@ -129,7 +129,7 @@ impl Filter {
             17 => Self::Bitsort,
             18 => {
                 let (format, image) = decode_image(&mut options)?;
-                setting = image.map_or(Setting::None, Setting::Image);
+                setting = image.map_or(FilterSetting::None, FilterSetting::Image);
                 Self::WebP(format)
             }
             // What stands behind is readable all the same: columns that do not use the filter are.
@@ -137,7 +137,7 @@ impl Filter {
         };
         // Whatever would be written in another way is kept as it is, but for the end of a structure of C++.
         let mut meant = stored.to_vec();
-        if let (Setting::Image(_), Some(padding)) = (&setting, meant.get_mut(IMAGE_BYTES..)) {
+        if let (FilterSetting::Image(_), Some(padding)) = (&setting, meant.get_mut(IMAGE_BYTES..)) {
             padding.fill(0);
         }
         let known = filter.stored(&setting, version);
@@ -152,7 +152,7 @@ impl Filter {
                 [] => stored.to_vec(),
                 added => [&meant, added].concat(),
             };
-            setting = Setting::Stored { code, options };
+            setting = FilterSetting::Stored { code, options };
         }
         Ok((filter, setting))
     }
@@ -177,15 +177,15 @@ impl Filter {
     }
 
     /// The type and the options of a stage, as a version stores them.
-    pub(super) fn stored(&self, setting: &Setting, version: FormatVersion) -> (u8, Vec<u8>) {
-        if let Setting::Stored { code, options } = setting {
+    pub(super) fn stored(&self, setting: &FilterSetting, version: FormatVersion) -> (u8, Vec<u8>) {
+        if let FilterSetting::Stored { code, options } = setting {
             return (*code, options.clone());
         }
         let mut options = Encoder::new();
         if let Some(compressor) = self.compressor() {
             options.u8(compressor);
             options.i32(match setting {
-                Setting::Level(level) => *level,
+                FilterSetting::Level(level) => *level,
                 _ => DEFAULT_LEVEL,
             });
         }
@@ -197,9 +197,11 @@ impl Filter {
             Self::Delta(datatype) if version.since(REINTERPRETS_DELTA) => {
                 options.u8(own(datatype));
             }
-            Self::BitWidthReduction => options.u32(setting.window_bytes(Setting::BIT_WIDTH_WINDOW)),
+            Self::BitWidthReduction => {
+                options.u32(setting.window_bytes(FilterSetting::BIT_WIDTH_WINDOW))
+            }
             Self::PositiveDelta => {
-                options.u32(setting.window_bytes(Setting::POSITIVE_DELTA_WINDOW))
+                options.u32(setting.window_bytes(FilterSetting::POSITIVE_DELTA_WINDOW))
             }
             Self::ScaleFloat {
                 scale,
@@ -211,7 +213,7 @@ impl Filter {
                 options.u64(*byte_width);
             }
             Self::WebP(format) => {
-                if let Setting::Image(image) = setting {
+                if let FilterSetting::Image(image) = setting {
                     options.f32(image.quality);
                     options.u8(format.map_or(NO_PIXEL_FORMAT, PixelFormat::code));
                     options.bool(image.lossless);
@@ -267,7 +269,7 @@ impl Filter {
     }
 }
 
-impl Setting {
+impl FilterSetting {
     /// The default window of bit-width reduction in bytes.
     pub const BIT_WIDTH_WINDOW: u32 = 256;
     /// The default window of positive delta in bytes.

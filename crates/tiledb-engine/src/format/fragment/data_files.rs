@@ -63,7 +63,10 @@ impl FileStem {
         Self(if version.since(NUMBERED_SINCE) {
             format!("{kind}{index}")
         } else if version.since(ENCODED_SINCE) {
-            name.chars().map(Encoded).map(|c| c.to_string()).collect()
+            name.chars()
+                .map(EncodedCharacter)
+                .map(|c| c.to_string())
+                .collect()
         } else {
             name.to_owned()
         })
@@ -86,9 +89,9 @@ pub fn coords_file() -> String {
 }
 
 /// A character of a field's name, encoded as in the files of version 8.
-struct Encoded(char);
+struct EncodedCharacter(char);
 
-impl std::fmt::Display for Encoded {
+impl std::fmt::Display for EncodedCharacter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let code = match self.0 {
             // These are mistakes of that release, which later releases repeat.

@@ -1,9 +1,9 @@
 //! Tests on fragment metadata that releases 1.4 to 2.7 wrote (format versions 1 to 11), intact and damaged.
 
 use super::footer::{Footer, OLD_SCHEMA_NAME};
-use super::monolithic::Monolithic;
+use super::monolithic::MonolithicMetadata;
 use super::rtree::Mbrs;
-use super::slots::Slots;
+use super::slots::FieldSlots;
 use crate::format::fixtures::{bytes, refuses_every_prefix, survives_bit_flips};
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
@@ -51,7 +51,7 @@ fn first_ranges(mbrs: &Mbrs) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn metadata_of_one_tile() {
     let schema = schema(2, "sparse");
     let tile = bytes("v2.sparse.metadata");
-    let metadata = Monolithic::decode(&tile, &schema, false).unwrap();
+    let metadata = MonolithicMetadata::decode(&tile, &schema, false).unwrap();
     let footer = &metadata.footer;
     assert_eq!(footer.version, FormatVersion::known(2));
     assert_eq!(footer.schema_name, OLD_SCHEMA_NAME);
@@ -68,16 +68,20 @@ fn metadata_of_one_tile() {
     assert_eq!(metadata.tile_offsets[0].as_slice(), [0, 48, 96]);
     assert_eq!(metadata.var_sizes[2].len(), 3);
     assert!(metadata.memory_bytes() > 100);
-    refuses_every_prefix(&tile, |tile| Monolithic::decode(tile, &schema, false));
-    survives_bit_flips(&tile, |tile| Monolithic::decode(tile, &schema, false));
-    let error = Monolithic::decode(&tile, &schema, true).unwrap_err();
+    refuses_every_prefix(&tile, |tile| {
+        MonolithicMetadata::decode(tile, &schema, false)
+    });
+    survives_bit_flips(&tile, |tile| {
+        MonolithicMetadata::decode(tile, &schema, false)
+    });
+    let error = MonolithicMetadata::decode(&tile, &schema, true).unwrap_err();
     assert!(
         error.to_string().contains("no file __coords.tdb"),
         "{error}"
     );
     let mut newer = tile;
     newer[0] = 3;
-    let error = Monolithic::decode(&newer, &schema, false).unwrap_err();
+    let error = MonolithicMetadata::decode(&newer, &schema, false).unwrap_err();
     assert!(error.to_string().contains("\"version\" is 3"), "{error}");
 }
 
@@ -85,12 +89,14 @@ fn metadata_of_one_tile() {
 fn metadata_of_the_first_version() {
     let schema = schema(1, "sparse");
     let tile = bytes("v1.sparse.metadata");
-    let metadata = Monolithic::decode(&tile, &schema, false).unwrap();
+    let metadata = MonolithicMetadata::decode(&tile, &schema, false).unwrap();
     assert_eq!(metadata.footer.version, FormatVersion::known(1));
     assert_eq!(metadata.footer.sparse_cell_count(&schema), 4);
     assert_eq!(first_ranges(&metadata.mbrs), [i32s(1, 4)]);
     assert_eq!(metadata.footer.file_sizes, [36, 64]);
-    survives_bit_flips(&tile, |tile| Monolithic::decode(tile, &schema, false));
+    survives_bit_flips(&tile, |tile| {
+        MonolithicMetadata::decode(tile, &schema, false)
+    });
 }
 
 #[test]
@@ -188,14 +194,14 @@ fn trees_of_both_headers() {
 #[test]
 fn coordinates_share_a_slot_before_version_5() {
     let schema = schema(4, "sparse");
-    let slots = Slots::new(&schema, FormatVersion::known(4), false, false);
+    let slots = FieldSlots::new(&schema, FormatVersion::known(4), false, false);
     assert!(!slots.has_separate_dimensions());
     assert_eq!((slots.dimension(0), slots.dimension(1)), (3, 3));
     assert_eq!((slots.count(), slots.var_count()), (4, 3));
     assert_eq!(slots.validity_count(), 0);
-    let slots = Slots::new(&schema, FormatVersion::known(6), false, false);
+    let slots = FieldSlots::new(&schema, FormatVersion::known(6), false, false);
     assert_eq!((slots.count(), slots.var_count()), (6, 6));
     assert_eq!(slots.validity_count(), 0);
-    let slots = Slots::new(&schema, FormatVersion::known(7), false, false);
+    let slots = FieldSlots::new(&schema, FormatVersion::known(7), false, false);
     assert_eq!(slots.validity_count(), 6);
 }

@@ -7,7 +7,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::slots::Slots;
+use super::slots::FieldSlots;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::domain_range::{DomainRange, high_end};
@@ -111,7 +111,7 @@ impl Footer {
         let last_tile_cell_count = cursor.u64("cells in the last tile")?;
         let has_timestamps = version.since(14) && cursor.bool("has timestamps")?;
         let has_delete_metadata = version.since(15) && cursor.bool("has delete metadata")?;
-        let slots = Slots::new(schema, version, has_timestamps, has_delete_metadata);
+        let slots = FieldSlots::new(schema, version, has_timestamps, has_delete_metadata);
         let file_sizes = decode_per_slot(cursor, slots.count(), "file sizes")?;
         let var_file_sizes = decode_per_slot(cursor, slots.var_count(), "var file sizes")?;
         let validity_file_sizes =
@@ -166,8 +166,8 @@ impl Footer {
     }
 
     /// The slots of this fragment's fields; `schema` is the one named by the footer.
-    pub fn slots(&self, schema: &ArraySchema) -> Slots {
-        Slots::new(
+    pub fn slots(&self, schema: &ArraySchema) -> FieldSlots {
+        FieldSlots::new(
             schema,
             self.version,
             self.has_timestamps,
@@ -211,7 +211,7 @@ impl Footer {
             };
             domain_bytes = domain_bytes.saturating_add(2 * size);
         }
-        let slots = Slots::new(schema, FormatVersion::new(*versions.start())?, false, false);
+        let slots = FieldSlots::new(schema, FormatVersion::new(*versions.start())?, false, false);
         // Version, two flags, two counts, the offset of the R-tree; file sizes and section offsets; offsets of variable
         // sizes.
         let numbers =
@@ -294,7 +294,7 @@ impl SectionOffsets {
     fn decode(
         cursor: &mut Cursor<'_>,
         version: FormatVersion,
-        slots: &Slots,
+        slots: &FieldSlots,
         dimensions: usize,
     ) -> Result<Self> {
         let with_statistics = if version.since(11) { slots.count() } else { 0 };

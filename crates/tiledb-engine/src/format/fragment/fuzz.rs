@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::consolidated;
 use super::footer::Footer;
-use super::monolithic::Monolithic;
+use super::monolithic::MonolithicMetadata;
 use super::offsets::{TileExtents, decode_u64s, encode_u64s};
 use super::rtree::Mbrs;
 use super::statistics::{FragmentStatistics, TileMinMax};
@@ -169,8 +169,8 @@ fn metadata_of_one_tile() {
     let seeds = of.inputs(&[".metadata"], |_| Vec::new());
     fuzz("metadata of one tile", seeds, Limits::USUAL, |input| {
         let (schema, tile) = of.split(input);
-        let _ = Monolithic::decode(tile, schema, true);
-        match Monolithic::decode(tile, schema, false) {
+        let _ = MonolithicMetadata::decode(tile, schema, true);
+        match MonolithicMetadata::decode(tile, schema, false) {
             Err(e) => refused(e),
             Ok(metadata) => {
                 metadata.footer.sparse_cell_count(schema);

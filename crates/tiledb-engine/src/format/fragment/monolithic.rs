@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::data_files::coords_file;
 use super::footer::{Footer, OLD_SCHEMA_NAME, SectionOffsets, decode_per_slot, decode_ranges};
 use super::rtree::Mbrs;
-use super::slots::Slots;
+use super::slots::FieldSlots;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::schema::ArraySchema;
@@ -21,7 +21,7 @@ pub const LAST_MONOLITHIC: u32 = 2;
 
 /// All metadata of a fragment of version 1 or 2.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Monolithic {
+pub struct MonolithicMetadata {
     /// The contents of a footer of later versions; it has no sections.
     pub footer: Arc<Footer>,
     /// The rectangle of every tile; empty if the fragment is dense.
@@ -34,7 +34,7 @@ pub struct Monolithic {
     pub var_sizes: Vec<Arc<Vec<u64>>>,
 }
 
-impl Monolithic {
+impl MonolithicMetadata {
     /// Reads the metadata of a fragment of `schema`; `dense` means that it has no file of coordinates.
     pub fn decode(tile: &[u8], schema: &ArraySchema, dense: bool) -> Result<Self> {
         let mut cursor = Cursor::new(tile, "fragment metadata");
@@ -43,7 +43,7 @@ impl Monolithic {
         if version.since(LAST_MONOLITHIC + 1) {
             return Err(cursor.invalid("version", version, "1 or 2, as the fragment's name says"));
         }
-        let slots = Slots::new(schema, version, false, false);
+        let slots = FieldSlots::new(schema, version, false, false);
         let domain_bytes = cursor.u64("domain bytes")?;
         let domain = cursor.bytes_u64(domain_bytes, "non-empty domain")?;
         let non_empty_domain = if domain.is_empty() {

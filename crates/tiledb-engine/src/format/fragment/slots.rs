@@ -14,7 +14,7 @@ const VALIDITY_SINCE: u32 = 7;
 
 /// Maps fields to their positions in the per-field arrays of a fragment's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slots {
+pub struct FieldSlots {
     version: FormatVersion,
     attributes: usize,
     dimensions: usize,
@@ -22,7 +22,7 @@ pub struct Slots {
     has_delete_metadata: bool,
 }
 
-impl Slots {
+impl FieldSlots {
     /// The slots of a fragment of `schema` with this version and these flags in its footer.
     pub fn new(
         schema: &ArraySchema,

@@ -4,7 +4,7 @@ use super::consolidated;
 use super::footer::Footer;
 use super::offsets::{TileExtents, decode_u64s};
 use super::rtree::{MbrColumn, Mbrs};
-use super::slots::Slots;
+use super::slots::FieldSlots;
 use super::statistics::{FragmentStatistics, TileMinMax};
 use crate::format::delete_condition::decode_processed_conditions;
 use crate::format::fixtures::{
@@ -51,7 +51,7 @@ fn u64s(values: &[u64]) -> Vec<u8> {
 #[test]
 fn slots_count_the_dead_one() {
     let schema = ArraySchema::decode(&bytes("sparse.schema")).unwrap();
-    let plain = Slots::new(&schema, NEW, false, false);
+    let plain = FieldSlots::new(&schema, NEW, false, false);
     assert_eq!(
         (plain.count(), plain.attribute(1), plain.dimension(0)),
         (6, 1, 3)
@@ -60,13 +60,13 @@ fn slots_count_the_dead_one() {
         (plain.timestamps(), plain.delete_timestamps()),
         (None, None)
     );
-    let all = Slots::new(&schema, NEW, true, true);
+    let all = FieldSlots::new(&schema, NEW, true, true);
     assert_eq!((all.count(), all.timestamps()), (9, Some(6)));
     assert_eq!(
         (all.delete_timestamps(), all.delete_condition_index()),
         (Some(7), Some(8))
     );
-    let deletes = Slots::new(&schema, NEW, false, true);
+    let deletes = FieldSlots::new(&schema, NEW, false, true);
     assert_eq!(
         (
             deletes.delete_timestamps(),

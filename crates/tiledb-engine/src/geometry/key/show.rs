@@ -2,7 +2,7 @@
 //!
 //! Units finer than a nanosecond, and dates beyond the year 9999, are shown as the stored integer.
 
-use super::{Native, with_native};
+use super::{NativeKey, with_native};
 use crate::format::datatype::Datatype;
 
 /// The value of `key` as text.

@@ -1,8 +1,8 @@
 //! [`DimRanges`] are the selected values of one dimension: a list of ranges, or all values.
 
-use super::lists::Spans;
+use super::lists::DisjointSpans;
 use super::{BytesRange, KeyRange};
-use crate::geometry::domain::Bounds;
+use crate::geometry::domain::DimensionExtent;
 
 /// The selected values of one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub enum DimRanges {
     /// Every value.
     All,
     /// The keys of these ranges, of a fixed-size dimension.
-    Keys(Spans<KeyRange>),
+    Keys(DisjointSpans<KeyRange>),
     /// The strings of these ranges.
-    Bytes(Spans<BytesRange>),
+    Bytes(DisjointSpans<BytesRange>),
 }
 
 impl DimRanges {
@@ -23,12 +23,12 @@ impl DimRanges {
 
     /// No value, of a dimension of either kind.
     pub const fn none() -> Self {
-        Self::Keys(Spans::none())
+        Self::Keys(DisjointSpans::none())
     }
 
     /// The union of ranges of keys, in any order; those with `lo > hi` are empty.
     pub fn from_keys(ranges: Vec<KeyRange>) -> Self {
-        Self::keys(Spans::from_ranges(ranges))
+        Self::keys(DisjointSpans::from_ranges(ranges))
     }
 
     /// The keys `lo..=hi`.
@@ -43,10 +43,10 @@ impl DimRanges {
 
     /// The union of ranges of strings, in any order.
     pub fn from_bytes(ranges: Vec<BytesRange>) -> Self {
-        Self::bytes(Spans::from_ranges(ranges))
+        Self::bytes(DisjointSpans::from_ranges(ranges))
     }
 
-    fn keys(spans: Spans<KeyRange>) -> Self {
+    fn keys(spans: DisjointSpans<KeyRange>) -> Self {
         if spans.is_everything() {
             Self::All
         } else {
@@ -54,7 +54,7 @@ impl DimRanges {
         }
     }
 
-    fn bytes(spans: Spans<BytesRange>) -> Self {
+    fn bytes(spans: DisjointSpans<BytesRange>) -> Self {
         if spans.is_everything() {
             Self::All
         } else if spans.is_empty() {
@@ -264,18 +264,18 @@ impl DimRanges {
     }
 
     /// Whether some value within `bounds` matches.
-    pub fn intersects(&self, bounds: &Bounds) -> bool {
+    pub fn intersects(&self, bounds: &DimensionExtent) -> bool {
         match bounds {
-            Bounds::Keys { lo, hi } => self.intersects_keys(*lo, *hi),
-            Bounds::Bytes { lo, hi } => self.intersects_bytes(lo, hi),
+            DimensionExtent::Keys { lo, hi } => self.intersects_keys(*lo, *hi),
+            DimensionExtent::Bytes { lo, hi } => self.intersects_bytes(lo, hi),
         }
     }
 
     /// Whether every value within `bounds` matches.
-    pub fn covers(&self, bounds: &Bounds) -> bool {
+    pub fn covers(&self, bounds: &DimensionExtent) -> bool {
         match bounds {
-            Bounds::Keys { lo, hi } => self.covers_keys(*lo, *hi),
-            Bounds::Bytes { lo, hi } => self.covers_bytes(lo, hi),
+            DimensionExtent::Keys { lo, hi } => self.covers_keys(*lo, *hi),
+            DimensionExtent::Bytes { lo, hi } => self.covers_bytes(lo, hi),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{BytesRange, KeyRange};
 
 /// A range of a list.
-pub trait Span: Clone {
+pub trait ListSpan: Clone {
     /// A border between values.
     type Edge: Ord + Clone;
     /// The border below every value.
@@ -26,7 +26,7 @@ pub trait Span: Clone {
     fn is_empty(&self) -> bool;
 }
 
-impl Span for KeyRange {
+impl ListSpan for KeyRange {
     type Edge = u64;
     fn bottom() -> u64 {
         0
@@ -51,7 +51,7 @@ impl Span for KeyRange {
     }
 }
 
-impl Span for BytesRange {
+impl ListSpan for BytesRange {
     type Edge = Vec<u8>;
     fn bottom() -> Vec<u8> {
         Vec::new()
@@ -75,9 +75,9 @@ impl Span for BytesRange {
 
 /// Ranges in ascending order with a gap between any two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spans<R>(Option<Arc<[R]>>);
+pub struct DisjointSpans<R>(Option<Arc<[R]>>);
 
-impl<R> Spans<R> {
+impl<R> DisjointSpans<R> {
     /// An empty list.
     pub const fn none() -> Self {
         Self(None)
@@ -95,7 +95,7 @@ impl<R> Spans<R> {
 }
 
 #[allow(private_bounds, reason = "only the two kinds of ranges exist")]
-impl<R: Span> Spans<R> {
+impl<R: ListSpan> DisjointSpans<R> {
     /// The union of ranges in any order.
     pub(super) fn from_ranges(mut ranges: Vec<R>) -> Self {
         ranges.retain(|range| !range.is_empty());

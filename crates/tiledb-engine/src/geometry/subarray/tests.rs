@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::format::datatype::Datatype;
-use crate::geometry::key::{self, Native};
+use crate::geometry::key::{self, NativeKey};
 
 /// Small sets of keys, some at the top of the range.
 fn keys() -> impl Strategy<Value = DimRanges> {
@@ -134,7 +134,7 @@ proptest! {
                 let cell = KeyBox::new(vec![x, y], vec![x, y]).unwrap();
                 prop_assert_eq!(left.intersects_box(&cell), l);
                 prop_assert_eq!(left.covers_box(&cell), l);
-                let bounds = [Bounds::Keys { lo: x, hi: x }, Bounds::Keys { lo: y, hi: y }];
+                let bounds = [DimensionExtent::Keys { lo: x, hi: x }, DimensionExtent::Keys { lo: y, hi: y }];
                 prop_assert_eq!(left.intersects(&bounds), l);
                 prop_assert_eq!(left.covers(&bounds), l);
             }

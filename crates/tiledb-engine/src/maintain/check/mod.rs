@@ -41,7 +41,7 @@ mod report;
 mod rule;
 mod statistics;
 
-pub use self::report::{Counts, Finding, Progress};
+pub use self::report::{CheckCounts, CheckProgress, Finding};
 pub use self::rule::{Rule, Severity};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,16 +55,16 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 
 use self::directory::commits::{self, CommitLists};
-use self::directory::folders::{self, Folders, Kind, LABELS_FOLDER, about_stored};
-use self::directory::schemas::{self, Schemas};
+use self::directory::folders::{self, FolderKind, FolderListings, LABELS_FOLDER, about_stored};
+use self::directory::schemas::{self, CheckedSchemas};
 use self::directory::{deletes, fragments, metadata};
-use self::report::Reporter;
+use self::report::FindingReporter;
 use crate::array::directory::{ArrayDirectory, CommittedFragment, ENUMERATIONS_FOLDER};
 use crate::array::fragment::Fragment;
 use crate::array::metadata::settled_group;
 use crate::array::snapshot::open_alone;
 use crate::error::{ErrorKind, Result};
-use crate::memory::budget::{MemoryBudget, Unlimited};
+use crate::memory::budget::{MemoryBudget, UnlimitedBudget};
 use crate::storage::{MetadataCache, Storage};
 use crate::write::create::CreationRemains;
 
@@ -89,7 +89,7 @@ impl Default for CheckOptions {
         Self {
             metadata_only: false,
             exact_statistics: false,
-            budget: Arc::new(Unlimited),
+            budget: Arc::new(UnlimitedBudget),
         }
     }
 }
@@ -126,7 +126,7 @@ impl CheckOptions {
 /// An error of the stream is not about what is stored: the storage failed, a key is missing, or memory was refused.
 pub struct Check {
     findings: BoxStream<'static, Result<Finding>>,
-    progress: Arc<Progress>,
+    progress: Arc<CheckProgress>,
     storage: Storage,
 }
 
@@ -138,7 +138,7 @@ impl std::fmt::Debug for Check {
 
 impl Check {
     /// What was checked and found so far.
-    pub fn progress(&self) -> &Arc<Progress> {
+    pub fn progress(&self) -> &Arc<CheckProgress> {
         &self.progress
     }
 
@@ -161,9 +161,9 @@ pub fn check(storage: Storage, options: CheckOptions) -> Check {
     let storage = storage
         .with_cache(Arc::new(MetadataCache::new(CACHE_BYTES)))
         .with_counters(Arc::default());
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(CheckProgress::default());
     let (sender, findings) = mpsc::unbounded();
-    let report = Reporter::new(storage.uri(), sender, Arc::clone(&progress));
+    let report = FindingReporter::new(storage.uri(), sender, Arc::clone(&progress));
     let read = storage.clone();
     let audit = async move {
         let uri = read.uri().to_owned();
@@ -183,15 +183,15 @@ pub fn check(storage: Storage, options: CheckOptions) -> Check {
 pub fn check_storage(
     storage: Storage,
     options: CheckOptions,
-    report: Reporter,
+    report: FindingReporter,
 ) -> BoxFuture<'static, Result<()>> {
     async move {
-        let folders = Folders::list(&storage).await?;
+        let folders = FolderListings::list(&storage).await?;
         match folders.kind(&storage).await? {
-            Kind::Array => check_array(storage, &folders, &options, &report).await,
-            Kind::Remains => check_remains(&storage, &folders, &report).await,
-            Kind::Group => {
-                folders::check_names(&folders, Kind::Group, &report);
+            FolderKind::Array => check_array(storage, &folders, &options, &report).await,
+            FolderKind::Remains => check_remains(&storage, &folders, &report).await,
+            FolderKind::Group => {
+                folders::check_names(&folders, FolderKind::Group, &report);
                 let storage = settled_group(&storage).await?;
                 metadata::check(&storage, &folders, &report).await?;
                 metadata::check_group(&storage, &folders, &report).await
@@ -202,8 +202,12 @@ pub fn check_storage(
 }
 
 /// Checks the remains of an interrupted creation: none of them is part of an array, and all of them can be removed.
-async fn check_remains(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<()> {
-    folders::check_names(folders, Kind::Remains, report);
+async fn check_remains(
+    storage: &Storage,
+    folders: &FolderListings,
+    report: &FindingReporter,
+) -> Result<()> {
+    folders::check_names(folders, FolderKind::Remains, report);
     for announcement in CreationRemains::of(storage).await?.announcements {
         for (commit, _) in announcement.commits {
             let found = "a commit of an array that was never created";
@@ -225,11 +229,11 @@ async fn check_remains(storage: &Storage, folders: &Folders, report: &Reporter) 
 
 async fn check_array(
     storage: Storage,
-    folders: &Folders,
+    folders: &FolderListings,
     options: &CheckOptions,
-    report: &Reporter,
+    report: &FindingReporter,
 ) -> Result<()> {
-    folders::check_names(folders, Kind::Array, report);
+    folders::check_names(folders, FolderKind::Array, report);
     let schemas = schemas::check(&storage, folders, report).await?;
     let storage = schemas.storage.clone();
     let lists = CommitLists::read(&storage, folders, report).await?;
@@ -257,9 +261,9 @@ async fn check_array(
 async fn check_fragment(
     storage: &Storage,
     fragment: Fragment,
-    schemas: &Schemas,
+    schemas: &CheckedSchemas,
     options: &CheckOptions,
-    report: &Reporter,
+    report: &FindingReporter,
 ) -> Result<()> {
     let sound = fragment::check(storage, Arc::new(fragment), report).await?;
     match sound.filter(|_| !options.metadata_only) {
@@ -272,8 +276,8 @@ async fn check_fragment(
 async fn open(
     storage: &Storage,
     committed: Vec<CommittedFragment>,
-    schemas: &Schemas,
-    report: &Reporter,
+    schemas: &CheckedSchemas,
+    report: &FindingReporter,
 ) -> Result<BTreeMap<String, Fragment>> {
     let mut opened = BTreeMap::new();
     if committed.is_empty() {
@@ -310,7 +314,7 @@ async fn open(
 }
 
 /// The fragment is of the kind of the array, and has its dimensions.
-fn kind(fragment: &Fragment, schemas: &Schemas, report: &Reporter) {
+fn kind(fragment: &Fragment, schemas: &CheckedSchemas, report: &FindingReporter) {
     let Some(newest) = schemas.newest() else {
         return;
     };
@@ -344,9 +348,9 @@ fn kind(fragment: &Fragment, schemas: &Schemas, report: &Reporter) {
 /// The arrays that hold dimension labels.
 async fn check_labels(
     storage: &Storage,
-    folders: &Folders,
+    folders: &FolderListings,
     options: &CheckOptions,
-    report: &Reporter,
+    report: &FindingReporter,
 ) -> Result<()> {
     let labels: BTreeSet<&String> = folders.labels.folders.iter().collect();
     for label in labels {

@@ -10,7 +10,7 @@ use super::rule::{Rule, Severity};
 
 /// What was checked so far, and what was found.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct CheckProgress {
     all_fragments: AtomicU64,
     fragments: AtomicU64,
     tiles: AtomicU64,
@@ -23,7 +23,7 @@ pub struct Progress {
 /// The counts of a [`Progress`] at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct CheckCounts {
     /// Fragments that were found until now; an array with dimension labels has some in each label, which are found later.
     pub all_fragments: u64,
     /// Fragments whose metadata were checked.
@@ -40,11 +40,11 @@ pub struct Counts {
     pub leftovers: u64,
 }
 
-impl Progress {
+impl CheckProgress {
     /// The counts now.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> CheckCounts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
+        CheckCounts {
             all_fragments: get(&self.all_fragments),
             fragments: get(&self.fragments),
             tiles: get(&self.tiles),
@@ -72,14 +72,18 @@ impl Progress {
 
 /// Takes findings about the objects of one array or group.
 #[derive(Debug, Clone)]
-pub struct Reporter {
+pub struct FindingReporter {
     uri: Arc<str>,
     to: UnboundedSender<Finding>,
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<CheckProgress>,
 }
 
-impl Reporter {
-    pub(super) fn new(uri: &str, to: UnboundedSender<Finding>, progress: Arc<Progress>) -> Self {
+impl FindingReporter {
+    pub(super) fn new(
+        uri: &str,
+        to: UnboundedSender<Finding>,
+        progress: Arc<CheckProgress>,
+    ) -> Self {
         Self {
             uri: uri.trim_end_matches('/').into(),
             to,

@@ -11,13 +11,13 @@ use crate::array::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::schema::ArraySchema;
 use crate::geometry::domain::KeyBox;
-use crate::maintain::plan::{self, Candidate, Grouping, Terms};
+use crate::maintain::plan::{self, MergeCandidate, MergeGrouping, MergeTerms};
 
 /// The visible fragments, in the order of age.
-pub(super) fn candidates(snapshot: &Snapshot) -> Result<Vec<Candidate>> {
+pub(super) fn candidates(snapshot: &Snapshot) -> Result<Vec<MergeCandidate>> {
     let fragments = snapshot.fragments.iter();
     let candidates = fragments.map(|fragment| {
-        Ok(Candidate {
+        Ok(MergeCandidate {
             name: fragment.name.name.clone(),
             t1: fragment.name.t1,
             t2: fragment.name.t2,
@@ -34,7 +34,7 @@ pub(super) fn candidates(snapshot: &Snapshot) -> Result<Vec<Candidate>> {
 pub(super) async fn mark_shrinking(
     snapshot: &Snapshot,
     options: &ConsolidateOptions,
-    candidates: &mut [Candidate],
+    candidates: &mut [MergeCandidate],
 ) -> Result<()> {
     if !options.purge_deleted || snapshot.schema.is_dense() {
         return Ok(());
@@ -95,8 +95,8 @@ fn written_box(fragment: &Fragment) -> Result<Option<KeyBox>> {
 }
 
 /// What makes a set of fragments one that can be merged.
-pub(super) fn terms(schema: &ArraySchema, options: &ConsolidateOptions) -> Terms {
-    Terms {
+pub(super) fn terms(schema: &ArraySchema, options: &ConsolidateOptions) -> MergeTerms {
+    MergeTerms {
         dense: schema.is_dense(),
         allows_duplicates: schema.allows_duplicates,
         timestamps: options.timestamps,
@@ -106,11 +106,11 @@ pub(super) fn terms(schema: &ArraySchema, options: &ConsolidateOptions) -> Terms
 
 /// The groups to merge: indices into the fragments of the snapshot, ascending.
 pub(super) fn groups(
-    all: &[Candidate],
+    all: &[MergeCandidate],
     options: &ConsolidateOptions,
-    terms: Terms,
+    terms: MergeTerms,
 ) -> Result<Vec<Vec<usize>>> {
-    let in_time = |candidate: &Candidate| {
+    let in_time = |candidate: &MergeCandidate| {
         options.start.is_none_or(|start| start <= candidate.t1)
             && options.end.is_none_or(|end| candidate.t2 <= end)
     };
@@ -163,17 +163,17 @@ pub(super) fn groups(
 
 /// Groups of a single fragment that isn't in any other group and shrinks.
 fn shrink_others(
-    all: &[Candidate],
+    all: &[MergeCandidate],
     among: &[usize],
-    grouping: &Grouping,
-    terms: Terms,
+    grouping: &MergeGrouping,
+    terms: MergeTerms,
     groups: &mut Vec<Vec<usize>>,
 ) {
-    if grouping.min_fragments > Grouping::default().min_fragments {
+    if grouping.min_fragments > MergeGrouping::default().min_fragments {
         return;
     }
     let taken = groups.iter().flatten().copied().collect::<HashSet<_>>();
-    let shrinks = |candidate: &Candidate| {
+    let shrinks = |candidate: &MergeCandidate| {
         candidate.shrinks && candidate.mergeable && candidate.bytes <= grouping.max_bytes
     };
     let alone = among.iter().filter(|index| {
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_shrinks_is_written_again_alone() {
-        let fragment = |(t, bytes)| Candidate {
+        let fragment = |(t, bytes)| MergeCandidate {
             name: format!("f{t}"),
             t1: t,
             t2: t,
@@ -200,13 +200,13 @@ mod tests {
             shrinks: t == 3,
         };
         let mut all = [(1, 10), (2, 20), (3, 30)].map(fragment).to_vec();
-        let terms = Terms {
+        let terms = MergeTerms {
             dense: false,
             allows_duplicates: false,
             timestamps: true,
             fills_gaps: false,
         };
-        let by = |all: &[Candidate], change: &dyn Fn(&mut Grouping)| {
+        let by = |all: &[MergeCandidate], change: &dyn Fn(&mut MergeGrouping)| {
             let mut options = ConsolidateOptions::new(ConsolidateMode::Fragments);
             change(&mut options.grouping);
             groups(all, &options, terms).unwrap()

@@ -11,14 +11,14 @@
 use bytes::Bytes;
 
 use super::options::{ConsolidateMode, ConsolidateOptions};
-use crate::array::commits::Commit;
-use crate::array::inspect::Inspection;
+use crate::array::commits::ArrayCommit;
+use crate::array::inspect::ArrayInspection;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{CommitKind, encode_commit_list};
-use crate::format::delete_condition::Condition;
-use crate::maintain::report::{Outcome, ReportRow};
+use crate::format::delete_condition::DeleteCondition;
+use crate::maintain::report::{ReportRow, StepOutcome};
 use crate::storage::Storage;
 use crate::write::delete::{RewrittenFile, rewritten};
 
@@ -38,7 +38,7 @@ pub(super) async fn consolidate(
             snapshot.schema.version
         )));
     }
-    let inspection = Inspection::open(storage, window).await?;
+    let inspection = ArrayInspection::open(storage, window).await?;
     let commits = inspection.commits().await?;
     let listed = commits.iter().filter(|c| is_listed(c)).collect::<Vec<_>>();
     let files = commits
@@ -74,10 +74,10 @@ pub(super) async fn consolidate(
             "{files} commit files become 1, which lists {} commits",
             listed.len()
         ),
-        outcome: Outcome::Planned,
+        outcome: StepOutcome::Planned,
     };
     if let Some(name) = reordered(&snapshot) {
-        row.outcome = Outcome::Skipped(format!(
+        row.outcome = StepOutcome::Skipped(format!(
             "the fragment {name} has the time of another one, and the list would change their order"
         ));
         return Ok(vec![row]);
@@ -92,12 +92,12 @@ pub(super) async fn consolidate(
     row.bytes_written = Some(bytes.len() as u64);
     inspection.storage().create_file(&path, bytes).await?;
     row.object = path;
-    row.outcome = Outcome::Done;
+    row.outcome = StepOutcome::Done;
     Ok(vec![row])
 }
 
 /// Whether a file is one that lists of commits replace.
-fn is_commit(commit: &Commit) -> bool {
+fn is_commit(commit: &ArrayCommit) -> bool {
     matches!(
         commit.kind,
         CommitKind::Write
@@ -109,7 +109,7 @@ fn is_commit(commit: &Commit) -> bool {
 }
 
 /// Whether a commit counts.
-fn is_listed(commit: &Commit) -> bool {
+fn is_listed(commit: &ArrayCommit) -> bool {
     matches!(
         commit.kind,
         CommitKind::Write | CommitKind::Ok | CommitKind::Delete
@@ -117,7 +117,7 @@ fn is_listed(commit: &Commit) -> bool {
 }
 
 /// The bytes of the list, and how many were read for it.
-async fn contents(storage: &Storage, listed: &[&Commit]) -> Result<(Bytes, u64)> {
+async fn contents(storage: &Storage, listed: &[&ArrayCommit]) -> Result<(Bytes, u64)> {
     let mut entries = Vec::with_capacity(listed.len());
     let mut read = 0_u64;
     for commit in listed {
@@ -165,20 +165,21 @@ pub(super) async fn flatten_deletes(
     options: &ConsolidateOptions,
 ) -> Result<Vec<ReportRow>> {
     let window = OpenWindow::new(TimestampMs(0), None)?;
-    let inspection = match Inspection::open(storage, window).await {
+    let inspection = match ArrayInspection::open(storage, window).await {
         Ok(inspection) => inspection,
         // Groups have no deletes.
         Err(e) if e.kind() == ErrorKind::IsAGroup => return Ok(Vec::new()),
         Err(e) => return Err(e),
     };
     let commits = inspection.commits().await?;
-    let flat = |_: &str, condition: Condition| condition.is_misread().then(|| condition.flat());
+    let flat =
+        |_: &str, condition: DeleteCondition| condition.is_misread().then(|| condition.flat());
     let mut rows = Vec::new();
     for file in rewritten(inspection.storage(), &commits, &flat).await? {
         let mut row = flattened(&file);
         if !options.dry_run {
             row.bytes_written = Some(file.new_bytes());
-            row.outcome = Outcome::Done;
+            row.outcome = StepOutcome::Done;
             file.put(inspection.storage()).await?;
         }
         rows.push(row);
@@ -196,6 +197,6 @@ fn flattened(file: &RewrittenFile) -> ReportRow {
         bytes_written: None,
         bytes_freed: 0,
         gain: "libtiledb deletes the same cells".to_owned(),
-        outcome: Outcome::Planned,
+        outcome: StepOutcome::Planned,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::cells::Versions;
+use super::cells::KeptVersions;
 use super::cells::deleted::InputDeletes;
 use super::cells::dense::{DenseInput, DenseMerge};
 use super::cells::source::DropsDeleted;
@@ -17,10 +17,10 @@ use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
 use crate::format::names::TimestampedName;
 use crate::geometry::domain::KeyBox;
-use crate::maintain::plan::{self, Candidate};
-use crate::maintain::report::{Outcome, ReportRow};
+use crate::maintain::plan::{self, MergeCandidate};
+use crate::maintain::report::{ReportRow, StepOutcome};
 use crate::storage::Storage;
-use crate::write::fields::Recorded;
+use crate::write::fields::RecordedFields;
 use crate::write::fragment::StagedFragment;
 
 /// Since this version, sparse fragments show some of their cells where others are outside the window of time.
@@ -66,7 +66,7 @@ fn cells_of(snapshot: &Snapshot, index: usize) -> u64 {
 /// One group of fragments.
 struct MergeStep<'a> {
     snapshot: &'a Snapshot,
-    all: &'a [Candidate],
+    all: &'a [MergeCandidate],
     group: &'a [usize],
     options: &'a ConsolidateOptions,
 }
@@ -90,10 +90,10 @@ impl MergeStep<'_> {
             bytes_written: None,
             bytes_freed: bytes,
             gain: self.gain(),
-            outcome: Outcome::Planned,
+            outcome: StepOutcome::Planned,
         };
         if let Some(obstacle) = self.obstacle_to_dropping() {
-            row.outcome = Outcome::Skipped(obstacle);
+            row.outcome = StepOutcome::Skipped(obstacle);
             return Ok(row);
         }
         if self.options.dry_run {
@@ -109,17 +109,17 @@ impl MergeStep<'_> {
         };
         let Some(staged) = written else {
             let why = "all their cells are deleted, and a fragment has at least one";
-            row.outcome = Outcome::Skipped(why.to_owned());
+            row.outcome = StepOutcome::Skipped(why.to_owned());
             return Ok(row);
         };
         staged.folder().clone_into(&mut row.object);
         row.bytes_written = Some(staged.bytes);
         replace::replace(self.snapshot, self.group, staged, options).await?;
-        row.outcome = Outcome::Done;
+        row.outcome = StepOutcome::Done;
         Ok(row)
     }
 
-    fn members(&self) -> impl Iterator<Item = &Candidate> {
+    fn members(&self) -> impl Iterator<Item = &MergeCandidate> {
         self.group.iter().filter_map(|index| self.all.get(*index))
     }
 
@@ -207,15 +207,15 @@ impl MergeStep<'_> {
         let later = markers.iter().any(|marker| delete_time(marker) >= until);
         let records = self.has_deletes() && (options.timestamps || later);
         let goal = MergePolicy {
-            recorded: Recorded {
+            recorded: RecordedFields {
                 times: options.timestamps,
                 deletes: records.then(|| markers.clone()),
             },
             drops_deleted: self.drops().then_some(DropsDeleted { until }),
             versions: match (options.timestamps, options.purge_deleted) {
-                (true, false) => Versions::All,
-                (true, true) => Versions::Alive,
-                (false, _) => Versions::Newest,
+                (true, false) => KeptVersions::All,
+                (true, true) => KeptVersions::Alive,
+                (false, _) => KeptVersions::Newest,
             },
         };
         let rounds = MergeRounds {
@@ -228,7 +228,7 @@ impl MergeStep<'_> {
 
     async fn write_dense(&self, name: &str) -> Result<StagedFragment> {
         let options = self.options;
-        let output = rounds::output(self.snapshot, Recorded::default(), None)?;
+        let output = rounds::output(self.snapshot, RecordedFields::default(), None)?;
         let numbered = self.fragments().zip(0_u32..).zip(self.members());
         let inputs = numbered.map(|((fragment, age), member)| {
             let cells = member.cells.clone();
@@ -270,7 +270,7 @@ impl MergeStep<'_> {
     /// do, so its cells have the last one, unless that would put them before those of another fragment.
     fn cell_time(&self, fragment: &Fragment) -> u64 {
         let name = &fragment.name;
-        let between = |other: &Candidate| name.t1 < other.t1 && other.t1 <= name.t2;
+        let between = |other: &MergeCandidate| name.t1 < other.t1 && other.t1 <= name.t2;
         let old = !fragment.footer.version.since(PARTLY_VISIBLE_SINCE);
         match old && !self.all.iter().any(between) {
             true => name.t2,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::options::{ConsolidateMode, ConsolidateOptions};
 use crate::array::directory::ArrayDirectory;
-use crate::array::inspect::Inspection;
+use crate::array::inspect::ArrayInspection;
 use crate::array::metadata::{METADATA_FOLDER, load, replayed_files, settled_group};
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
@@ -22,7 +22,7 @@ use crate::format::fragment::consolidated;
 use crate::format::fragment::footer::Footer;
 use crate::format::metadata::{MetadataEntry, encode_metadata};
 use crate::format::names::TimestampedName;
-use crate::maintain::report::{Outcome, ReportRow};
+use crate::maintain::report::{ReportRow, StepOutcome};
 use crate::storage::{FileInfo, Storage};
 
 pub(super) async fn consolidate(
@@ -31,7 +31,7 @@ pub(super) async fn consolidate(
 ) -> Result<Vec<ReportRow>> {
     let now = OpenWindow::new(TimestampMs(0), Some(TimestampMs::now()))?;
     // An array's schemas show whether its files are encrypted.
-    let storage = match Inspection::open(storage, now).await {
+    let storage = match ArrayInspection::open(storage, now).await {
         Ok(array) => array.storage().clone(),
         Err(e) if matches!(e.kind(), ErrorKind::IsAGroup) => settled_group(storage).await?,
         Err(e) => return Err(e),
@@ -63,10 +63,10 @@ pub(super) async fn consolidate(
         bytes_written: None,
         bytes_freed: bytes_read,
         gain: format!("{} files become 1, of {} keys", files.len(), items.len()),
-        outcome: Outcome::Planned,
+        outcome: StepOutcome::Planned,
     };
     if items.is_empty() {
-        row.outcome = Outcome::Skipped("no key is left to write".to_owned());
+        row.outcome = StepOutcome::Skipped("no key is left to write".to_owned());
         return Ok(vec![row]);
     }
     if options.start.is_some_and(|start| start > 0) {
@@ -74,7 +74,7 @@ pub(super) async fn consolidate(
         let all = OpenWindow::new(TimestampMs(0), window.end)?;
         if replayed_files(&storage, &all).await?.len() != files.len() {
             let why = "older files may have keys that these remove: begin with the oldest";
-            row.outcome = Outcome::Skipped(why.to_owned());
+            row.outcome = StepOutcome::Skipped(why.to_owned());
             return Ok(vec![row]);
         }
     }
@@ -101,7 +101,7 @@ pub(super) async fn consolidate(
         .create_file(&format!("{path}.vac"), Bytes::from(list))
         .await?;
     row.object = path;
-    row.outcome = Outcome::Done;
+    row.outcome = StepOutcome::Done;
     Ok(vec![row])
 }
 
@@ -176,7 +176,7 @@ pub(super) async fn consolidate_footers(
             "opening reads 1 file instead of {} footers",
             fragments.len()
         ),
-        outcome: Outcome::Planned,
+        outcome: StepOutcome::Planned,
     };
     if options.dry_run {
         return Ok(vec![row]);
@@ -189,7 +189,7 @@ pub(super) async fn consolidate_footers(
     row.bytes_written = Some(bytes.len() as u64);
     storage.create_file(&path, Bytes::from(bytes)).await?;
     row.object = path;
-    row.outcome = Outcome::Done;
+    row.outcome = StepOutcome::Done;
     Ok(vec![row])
 }
 

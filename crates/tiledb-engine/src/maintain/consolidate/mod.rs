@@ -41,7 +41,7 @@ mod options;
 mod replace;
 mod rounds;
 
-pub use self::options::{ConsolidateMode, ConsolidateOptions, Progress};
+pub use self::options::{ConsolidateMode, ConsolidateOptions, ConsolidateProgress};
 
 use super::report::ReportRow;
 use crate::error::Result;

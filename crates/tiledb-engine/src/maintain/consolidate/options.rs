@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::maintain::mode::mode_of_name;
-use crate::maintain::plan::Grouping;
-use crate::memory::budget::{MemoryBudget, Unlimited};
+use crate::maintain::plan::MergeGrouping;
+use crate::memory::budget::{MemoryBudget, UnlimitedBudget};
 use crate::write::clock::Clock;
-use crate::write::pipeline::Written;
+use crate::write::pipeline::WrittenCounts;
 
 /// What is consolidated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +80,9 @@ pub struct ConsolidateOptions {
     /// Exactly the fragments with these names; if there are none, those that the other options choose.
     pub fragments: Vec<String>,
     /// How many fragments are merged at a time.
-    pub grouping: Grouping,
+    pub grouping: MergeGrouping,
     /// How far it has come.
-    pub progress: Arc<Progress>,
+    pub progress: Arc<ConsolidateProgress>,
     /// The memory that may be used.
     #[doc(hidden)]
     pub budget: Arc<dyn MemoryBudget>,
@@ -104,9 +104,9 @@ impl ConsolidateOptions {
             start: None,
             end: None,
             fragments: Vec::new(),
-            grouping: Grouping::default(),
+            grouping: MergeGrouping::default(),
             progress: Arc::default(),
-            budget: Arc::new(Unlimited),
+            budget: Arc::new(UnlimitedBudget),
             clock: Clock::system(),
         }
     }
@@ -119,10 +119,10 @@ impl ConsolidateOptions {
         {
             "'verify', 'timestamps', 'purge_deleted' and 'fill_gaps' are about cells: they belong to the mode 'fragments'"
         } else if self.mode != ConsolidateMode::Fragments
-            && (!self.fragments.is_empty() || *grouping != Grouping::default())
+            && (!self.fragments.is_empty() || *grouping != MergeGrouping::default())
         {
             "the choice of fragments belongs to the mode 'fragments'"
-        } else if !self.fragments.is_empty() && *grouping != Grouping::default() {
+        } else if !self.fragments.is_empty() && *grouping != MergeGrouping::default() {
             "fragments are either named or chosen by size"
         } else if !(0.0..=1.0).contains(&grouping.size_ratio) {
             "'size_ratio' is a number from 0 to 1"
@@ -143,15 +143,15 @@ impl ConsolidateOptions {
 
 /// Numbers of cells, and what was written of them, which grow while a consolidation runs.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct ConsolidateProgress {
     total: AtomicU64,
     before: AtomicU64,
     read: AtomicU64,
     fragments: AtomicU64,
-    written: Arc<Written>,
+    written: Arc<WrittenCounts>,
 }
 
-impl Progress {
+impl ConsolidateProgress {
     /// The cells of all inputs.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
@@ -169,7 +169,7 @@ impl Progress {
     }
 
     /// The tiles and bytes that were written so far.
-    pub fn written(&self) -> &Arc<Written> {
+    pub fn written(&self) -> &Arc<WrittenCounts> {
         &self.written
     }
 

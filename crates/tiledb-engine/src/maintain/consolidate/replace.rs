@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{STAGED_VACUUM, parse_vacuum, path_name, staged_vacuum, truncates};
 use crate::format::names::TimestampedName;
 use crate::maintain::plan;
-use crate::maintain::report::{Outcome, ReportRow};
+use crate::maintain::report::{ReportRow, StepOutcome};
 use crate::storage::{Listing, Storage};
 use crate::write::commit::{
     announce_replacement, commit_replacement, complete_replacement, give_up_announcement,
@@ -271,9 +271,9 @@ pub(super) async fn complete(storage: &Storage, dry_run: bool) -> Result<Vec<Rep
             bytes_freed: 0,
             gain: "an interrupted consolidation is complete, for all readers".to_owned(),
             outcome: if dry_run {
-                Outcome::Planned
+                StepOutcome::Planned
             } else {
-                Outcome::Done
+                StepOutcome::Done
             },
         });
     }

@@ -15,21 +15,21 @@ use std::sync::atomic::AtomicUsize;
 use tokio::sync::OnceCell;
 
 use super::cells::deleted::InputDeletes;
-use super::cells::feed::Unopened;
-use super::cells::order::Order;
-use super::cells::source::{DropsDeleted, Output};
+use super::cells::feed::UnopenedInput;
+use super::cells::order::MergeOrder;
+use super::cells::source::{ConsolidatedOutput, DropsDeleted};
 use super::cells::sparse::SparseMerge;
-use super::cells::{MergedCells, Versions};
+use super::cells::{KeptVersions, MergedCells};
 use super::options::ConsolidateOptions;
 use crate::array::deletes::PendingDelete;
 use crate::array::directory::{ArrayDirectory, CommittedFragment};
 use crate::array::fragment::{Fragment, METADATA_FILE};
 use crate::array::snapshot::{Snapshot, open_alone};
-use crate::array::window::{TimestampMs, Visibility};
+use crate::array::window::{TimestampMs, WindowVisibility};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Storage;
 use crate::tile::deletes::DeleteTrees;
-use crate::write::fields::{Recorded, WrittenFields};
+use crate::write::fields::{RecordedFields, WrittenFields};
 use crate::write::fragment::StagedFragment;
 
 /// A fragment to merge with others.
@@ -47,9 +47,9 @@ pub(super) struct SparseInput {
 /// How a merge treats cells: which facts about them it records, which ones it drops, and which versions it keeps.
 #[derive(Debug, Clone)]
 pub(super) struct MergePolicy {
-    pub(super) recorded: Recorded,
+    pub(super) recorded: RecordedFields,
     pub(super) drops_deleted: Option<DropsDeleted>,
-    pub(super) versions: Versions,
+    pub(super) versions: KeptVersions,
 }
 
 /// A merge of sparse fragments.
@@ -130,12 +130,12 @@ impl MergeRounds<'_> {
     /// The policy of an intermediate fragment, which keeps all that is known about its cells.
     fn keeping_all(&self) -> MergePolicy {
         MergePolicy {
-            recorded: Recorded {
+            recorded: RecordedFields {
                 times: true,
                 deletes: (!self.markers.is_empty()).then(|| self.markers.to_vec()),
             },
             drops_deleted: None,
-            versions: Versions::All,
+            versions: KeptVersions::All,
         }
     }
 
@@ -232,17 +232,17 @@ impl MergeRounds<'_> {
 
     fn output(
         &self,
-        recorded: Recorded,
+        recorded: RecordedFields,
         drops_deleted: Option<DropsDeleted>,
-    ) -> Result<Arc<Output>> {
+    ) -> Result<Arc<ConsolidatedOutput>> {
         output(self.snapshot, recorded, drops_deleted)
     }
 
     fn unopened<'i>(
         &self,
         inputs: impl Iterator<Item = &'i SparseInput>,
-        output: &Arc<Output>,
-    ) -> Result<Vec<Arc<Unopened>>> {
+        output: &Arc<ConsolidatedOutput>,
+    ) -> Result<Vec<Arc<UnopenedInput>>> {
         let schema = &self.snapshot.schema;
         let mut trees = DeleteTrees::default();
         let inputs = inputs.zip(0_u32..).map(|(input, age)| {
@@ -278,14 +278,14 @@ async fn withdraw(round: MergeRound) {
 /// The fields of a fragment with these records.
 pub(super) fn output(
     snapshot: &Snapshot,
-    recorded: Recorded,
+    recorded: RecordedFields,
     drops_deleted: Option<DropsDeleted>,
-) -> Result<Arc<Output>> {
+) -> Result<Arc<ConsolidatedOutput>> {
     let schema = &snapshot.schema;
     let fields = WrittenFields::new(schema, snapshot.schema_name()?);
-    Ok(Arc::new(Output {
+    Ok(Arc::new(ConsolidatedOutput {
         fields: Arc::new(fields.with_times(recorded)),
-        order: Order::new(schema)?,
+        order: MergeOrder::new(schema)?,
         drops_deleted,
     }))
 }
@@ -294,10 +294,10 @@ pub(super) fn unopened(
     fragment: Arc<Fragment>,
     age: u32,
     time: u64,
-    output: &Arc<Output>,
+    output: &Arc<ConsolidatedOutput>,
     deletes: InputDeletes,
-) -> Arc<Unopened> {
-    Arc::new(Unopened {
+) -> Arc<UnopenedInput> {
+    Arc::new(UnopenedInput {
         fragment,
         age,
         time,
@@ -327,7 +327,7 @@ pub(super) async fn reopened(storage: &Storage, staged: &StagedFragment) -> Resu
     let committed = CommittedFragment {
         name: staged.name.clone(),
         folder: staged.folder().to_owned(),
-        visibility: Visibility::Whole,
+        visibility: WindowVisibility::Whole,
         commit: file,
         listed: false,
         has_coords_file: false,

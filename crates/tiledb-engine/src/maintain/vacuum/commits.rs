@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 
-use super::{Action, VacuumOptions, VacuumPlan};
-use crate::array::commits::Commit;
-use crate::array::inspect::Inspection;
+use super::{VacuumAction, VacuumOptions, VacuumPlan};
+use crate::array::commits::ArrayCommit;
+use crate::array::inspect::ArrayInspection;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::Result;
 use crate::format::commit::{CommitKind, path_name};
@@ -15,7 +15,7 @@ use crate::storage::{FileInfo, Storage};
 
 pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<VacuumPlan> {
     let window = OpenWindow::new(TimestampMs(0), None)?;
-    let inspection = Inspection::open(storage, window).await?;
+    let inspection = ArrayInspection::open(storage, window).await?;
     let storage = inspection.storage();
     let commits = inspection.commits().await?;
     let mut infos = Vec::new();
@@ -60,7 +60,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
         .filter(|file| is_old(file));
     let remove = |file: &str, why: &'static str| {
         let bytes = info(file).map_or(0, |info| info.bytes);
-        vec![Action::file(file, bytes, why)]
+        vec![VacuumAction::file(file, bytes, why)]
     };
     let mut plan = VacuumPlan::default();
     plan.then(
@@ -82,12 +82,12 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
     Ok(plan)
 }
 
-fn of_kind(commits: &[Commit], kind: CommitKind) -> impl Iterator<Item = &Commit> {
+fn of_kind(commits: &[ArrayCommit], kind: CommitKind) -> impl Iterator<Item = &ArrayCommit> {
     commits.iter().filter(move |c| c.kind == kind)
 }
 
 /// The lists that remain: from the largest on, those that hold something that counts and that no other one holds.
-fn kept_lists<'a>(commits: &'a [Commit], is_old: &impl Fn(&str) -> bool) -> HashSet<&'a str> {
+fn kept_lists<'a>(commits: &'a [ArrayCommit], is_old: &impl Fn(&str) -> bool) -> HashSet<&'a str> {
     let mut lists = of_kind(commits, CommitKind::Consolidated).collect::<Vec<_>>();
     lists.sort_by(|a, b| (b.lists.len(), &b.name.name).cmp(&(a.lists.len(), &a.name.name)));
     // Deletes count whether they are ignored or not.

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Action, VacuumOptions, VacuumPlan, VacuumedObject, folder_bytes};
-use crate::array::commits::Commit;
+use super::{VacuumAction, VacuumOptions, VacuumPlan, VacuumedObject, folder_bytes};
+use crate::array::commits::ArrayCommit;
 use crate::array::directory::list_commits;
-use crate::array::inspect::Inspection;
+use crate::array::inspect::ArrayInspection;
 use crate::array::snapshot::DEAD_AFTER_MS;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{ErrorKind, Result};
@@ -30,7 +30,7 @@ const FOLDER_SINCE: u32 = 12;
 
 pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<VacuumPlan> {
     let window = OpenWindow::new(TimestampMs(0), None)?;
-    let inspection = Inspection::open(storage, window).await?;
+    let inspection = ArrayInspection::open(storage, window).await?;
     let storage = inspection.storage();
     let commits = inspection.commits().await?;
     let committed = committed(&commits);
@@ -49,7 +49,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
             None => {}
         }
     }
-    let announced = Announced::read(storage).await?;
+    let announced = ReplacementLists::read(storage).await?;
     removable.retain(|list| is_truncation(list) || !announced.rival(list));
     for list in in_order(removable) {
         add(storage, options, list, &commits, &mut plan).await?;
@@ -58,7 +58,11 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
 }
 
 /// The fragments of a list that is too young, with the reason why they stay.
-fn kept(list: &Commit, commits: &[Commit], options: &VacuumOptions) -> Vec<(String, String)> {
+fn kept(
+    list: &ArrayCommit,
+    commits: &[ArrayCommit],
+    options: &VacuumOptions,
+) -> Vec<(String, String)> {
     let since = match is_truncation(list) {
         true => "a TRUNCATE hid it",
         false => "it was replaced",
@@ -109,7 +113,7 @@ fn folder_of(name: &TimestampedName) -> String {
 }
 
 /// The lists of replaced fragments, those of consolidations that are not committed yet among them.
-struct Announced(Vec<AnnouncedList>);
+struct ReplacementLists(Vec<AnnouncedList>);
 
 struct AnnouncedList {
     /// The name of the replacing fragment.
@@ -119,7 +123,7 @@ struct AnnouncedList {
     since_ms: u64,
 }
 
-impl Announced {
+impl ReplacementLists {
     async fn read(storage: &Storage) -> Result<Self> {
         let listing = list_commits(storage).await?;
         let mut lists = Vec::new();
@@ -147,7 +151,7 @@ impl Announced {
     }
 
     /// Whether one of two consolidations of the same fragments may yet be taken back, this being one of them.
-    fn rival(&self, list: &Commit) -> bool {
+    fn rival(&self, list: &ArrayCommit) -> bool {
         let now = TimestampMs::now().0;
         let is_young = |list: &AnnouncedList| now < list.since_ms.saturating_add(DEAD_AFTER_MS);
         let mut own = self.0.iter().filter(|own| own.by == list.name.name);
@@ -162,12 +166,12 @@ impl Announced {
 }
 
 /// The names of committed fragments.
-fn committed(commits: &[Commit]) -> HashSet<&str> {
+fn committed(commits: &[ArrayCommit]) -> HashSet<&str> {
     let writes = commits.iter().filter(|c| is_write(c) && c.is_committed());
     writes.map(|c| c.name.name.as_str()).collect()
 }
 
-fn is_write(commit: &Commit) -> bool {
+fn is_write(commit: &ArrayCommit) -> bool {
     matches!(commit.kind, CommitKind::Write | CommitKind::Ok)
 }
 
@@ -177,20 +181,20 @@ fn is_replaced_for_good(committed: &HashSet<&str>, replacement: &TimestampedName
     committed.contains(replacement.name.as_str())
 }
 
-fn is_truncation(list: &Commit) -> bool {
+fn is_truncation(list: &ArrayCommit) -> bool {
     let names = list.lists.iter().map(|path| path_name(path));
     truncates(&list.name, &names.collect::<Vec<_>>())
 }
 
 /// Lists of fragments that are replaced themselves come before those that name these.
-fn in_order(mut lists: Vec<&Commit>) -> Vec<&Commit> {
-    let mut ordered: Vec<&Commit> = Vec::with_capacity(lists.len());
+fn in_order(mut lists: Vec<&ArrayCommit>) -> Vec<&ArrayCommit> {
+    let mut ordered: Vec<&ArrayCommit> = Vec::with_capacity(lists.len());
     while !lists.is_empty() {
         let waiting = lists
             .iter()
             .map(|c| c.name.name.as_str())
             .collect::<HashSet<_>>();
-        let names_waiting = |list: &&Commit| {
+        let names_waiting = |list: &&ArrayCommit| {
             let mut names = list.lists.iter().map(|path| path_name(path));
             names.any(|name| waiting.contains(name) && name != list.name.name)
         };
@@ -209,11 +213,11 @@ fn in_order(mut lists: Vec<&Commit>) -> Vec<&Commit> {
 async fn add(
     storage: &Storage,
     options: &VacuumOptions,
-    list: &Commit,
-    commits: &[Commit],
+    list: &ArrayCommit,
+    commits: &[ArrayCommit],
     plan: &mut VacuumPlan,
 ) -> Result<()> {
-    let mut writes: BTreeMap<&str, &Commit> = BTreeMap::new();
+    let mut writes: BTreeMap<&str, &ArrayCommit> = BTreeMap::new();
     for commit in commits.iter().filter(|c| is_write(c)) {
         writes.insert(commit.name.name.as_str(), commit);
     }
@@ -240,11 +244,16 @@ async fn add(
                 };
                 ignored.push((name.clone(), line));
             }
-            chain.extend(commit.file.clone().map(|file| Action::file(file, 0, why)));
+            chain.extend(
+                commit
+                    .file
+                    .clone()
+                    .map(|file| VacuumAction::file(file, 0, why)),
+            );
         }
         let bytes = folder_bytes(storage, &folder).await?;
         if bytes > 0 {
-            chain.push(Action {
+            chain.push(VacuumAction {
                 what: VacuumedObject::Folder,
                 path: folder,
                 bytes,
@@ -260,7 +269,7 @@ async fn add(
     if let Some(file) = &list.file {
         let bytes = storage.head(file).await?.map_or(0, |file| file.bytes);
         let why = "what it names is gone";
-        plan.then(vec![vec![Action::file(file, bytes, why)]]);
+        plan.then(vec![vec![VacuumAction::file(file, bytes, why)]]);
     }
     Ok(())
 }
@@ -269,7 +278,7 @@ async fn add(
 fn ignore(
     options: &VacuumOptions,
     ignored: &[(TimestampedName, String)],
-) -> Result<Option<Action>> {
+) -> Result<Option<VacuumAction>> {
     let times = || ignored.iter().map(|(name, _)| name);
     let (Some(t1), Some(t2)) = (times().map(|n| n.t1).min(), times().map(|n| n.t2).max()) else {
         return Ok(None);
@@ -278,7 +287,7 @@ fn ignore(
         .clock
         .fresh_fragment_name(TimestampMs(t1), TimestampMs(t2))?;
     let lines = ignored.iter().map(|(_, line)| line.as_str());
-    Ok(Some(Action {
+    Ok(Some(VacuumAction {
         what: VacuumedObject::Create(Bytes::from(encode_ignore(lines))),
         path: format!("__commits/{name}.ign"),
         bytes: 0,

@@ -8,10 +8,10 @@
 
 use std::collections::HashSet;
 
-use super::{Action, VacuumOptions, VacuumPlan, VacuumedObject};
-use crate::array::commits::Commit;
+use super::{VacuumAction, VacuumOptions, VacuumPlan, VacuumedObject};
+use crate::array::commits::ArrayCommit;
 use crate::array::directory::ENUMERATIONS_FOLDER;
-use crate::array::inspect::Inspection;
+use crate::array::inspect::ArrayInspection;
 use crate::array::metadata::METADATA_FOLDER;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
@@ -27,7 +27,7 @@ const STAGING_FOLDERS: [&str; 4] = ["", COMMITS_FOLDER, METADATA_FOLDER, "__frag
 
 pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<VacuumPlan> {
     let window = OpenWindow::new(TimestampMs(0), None)?;
-    let inspection = match Inspection::open(storage, window).await {
+    let inspection = match ArrayInspection::open(storage, window).await {
         Ok(inspection) => Some(inspection),
         // Of a group only its metadata can be interrupted.
         Err(e) if e.kind() == ErrorKind::IsAGroup => None,
@@ -69,14 +69,14 @@ async fn remains(
     let enumerations = enumerations.filter(|file| options.is_old(file));
     let removed = enumerations.map(|file| {
         let path = format!("{ENUMERATIONS_FOLDER}/{}", file.name);
-        vec![Action::file(path, file.bytes, why)]
+        vec![VacuumAction::file(path, file.bytes, why)]
     });
     plan.then(removed.collect());
     // Without the announcement, nobody knows which creation the commit belongs to.
     let removed = announcements.iter().map(|announcement| {
         let commits = announcement.commits.iter();
-        let commits = commits.map(|(path, bytes)| Action::file(path, *bytes, why));
-        let announcement = Action::file(&announcement.path, 0, why);
+        let commits = commits.map(|(path, bytes)| VacuumAction::file(path, *bytes, why));
+        let announcement = VacuumAction::file(&announcement.path, 0, why);
         commits.chain([announcement]).collect()
     });
     plan.then(removed.collect());
@@ -95,7 +95,7 @@ fn is_unfinished(name: &str) -> bool {
 async fn unfinished(
     storage: &Storage,
     options: &VacuumOptions,
-    commits: &[Commit],
+    commits: &[ArrayCommit],
     has_schema: bool,
     plan: &mut VacuumPlan,
 ) -> Result<()> {
@@ -111,12 +111,12 @@ async fn unfinished(
                 "" => file.name.clone(),
                 _ => format!("{folder}/{}", file.name),
             };
-            let removal = Action::file(&path, file.bytes, "it was never finished");
+            let removal = VacuumAction::file(&path, file.bytes, "it was never finished");
             match staged_vacuum(&file.name) {
                 // The fragment is committed, so what it replaces is hidden for all readers at last.
                 Some(name) if folder == COMMITS_FOLDER && is_committed(commits, name) => {
                     let list = storage.read(&path).await?;
-                    let create = Action {
+                    let create = VacuumAction {
                         what: VacuumedObject::Create(list),
                         path: format!("{COMMITS_FOLDER}/{name}.vac"),
                         bytes: 0,
@@ -134,18 +134,18 @@ async fn unfinished(
     Ok(())
 }
 
-fn is_committed(commits: &[Commit], name: &str) -> bool {
+fn is_committed(commits: &[ArrayCommit], name: &str) -> bool {
     let mut writes = commits
         .iter()
         .filter(|c| matches!(c.kind, CommitKind::Write | CommitKind::Ok) && c.name.name == name);
-    writes.any(Commit::is_committed)
+    writes.any(ArrayCommit::is_committed)
 }
 
 /// Folders of fragments that nothing commits.
 async fn orphans(
     storage: &Storage,
     options: &VacuumOptions,
-    commits: &[Commit],
+    commits: &[ArrayCommit],
     plan: &mut VacuumPlan,
 ) -> Result<()> {
     let mut removed = Vec::new();
@@ -173,7 +173,7 @@ async fn orphans(
                     .files
                     .iter()
                     .fold(0_u64, |sum, f| sum.saturating_add(f.bytes));
-                removed.push(vec![Action {
+                removed.push(vec![VacuumAction {
                     what: VacuumedObject::Folder,
                     path,
                     bytes,
@@ -207,7 +207,7 @@ async fn is_abandoned(
 async fn idle_lists(
     storage: &Storage,
     options: &VacuumOptions,
-    commits: &[Commit],
+    commits: &[ArrayCommit],
     plan: &mut VacuumPlan,
 ) -> Result<()> {
     let mut there = HashSet::new();
@@ -228,7 +228,11 @@ async fn idle_lists(
         if let (true, Some(file)) = (gone, &list.file)
             && let Some(bytes) = old(file)
         {
-            removed.push(vec![Action::file(file, bytes, "what it names is gone")]);
+            removed.push(vec![VacuumAction::file(
+                file,
+                bytes,
+                "what it names is gone",
+            )]);
         }
     }
     plan.then(removed);

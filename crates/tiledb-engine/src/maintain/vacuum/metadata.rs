@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::{Action, VacuumOptions, VacuumPlan};
+use super::{VacuumAction, VacuumOptions, VacuumPlan};
 use crate::array::directory::ArrayDirectory;
 use crate::array::metadata::METADATA_FOLDER;
 use crate::error::{Result, ResultExt};
@@ -57,7 +57,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
         let named = named.filter_map(|name| find(name).filter(|file| gone.insert(&file.name)));
         let replaced = named.map(|file| {
             let path = format!("{METADATA_FOLDER}/{}", file.name);
-            vec![Action::file(
+            vec![VacuumAction::file(
                 path,
                 file.bytes,
                 "a consolidated file replaces it",
@@ -85,9 +85,9 @@ struct VacuumList<'a> {
 }
 
 impl VacuumList<'_> {
-    fn removal(&self) -> Vec<Action> {
+    fn removal(&self) -> Vec<VacuumAction> {
         let why = "what it names is gone";
-        vec![Action::file(self.path.as_str(), self.bytes, why)]
+        vec![VacuumAction::file(self.path.as_str(), self.bytes, why)]
     }
 }
 
@@ -131,7 +131,7 @@ pub(super) async fn plan_copies(storage: &Storage, options: &VacuumOptions) -> R
     if successor_is_old {
         let removals = named.into_iter().map(|(.., file)| {
             let why = "a later file has copies of all footers";
-            vec![Action::file(file.path(), file.info.bytes, why)]
+            vec![VacuumAction::file(file.path(), file.info.bytes, why)]
         });
         plan.then(removals.collect());
     }

@@ -28,7 +28,7 @@ use super::report::ReportRow;
 use crate::array::window::TimestampMs;
 use crate::error::{Error, Result};
 use crate::maintain::mode::mode_of_name;
-use crate::maintain::report::Outcome;
+use crate::maintain::report::StepOutcome;
 use crate::storage::{FileInfo, Storage};
 use crate::write::clock::Clock;
 
@@ -96,7 +96,7 @@ pub struct VacuumOptions {
     /// default [`REPLACED_AGE`] for fragments, [`LEFTOVER_AGE`] for leftovers, and zero for all other modes.
     pub min_age: Duration,
     /// How far it has come.
-    pub progress: Arc<Progress>,
+    pub progress: Arc<VacuumProgress>,
     /// The source of times and names.
     #[doc(hidden)]
     pub clock: Clock,
@@ -104,13 +104,13 @@ pub struct VacuumOptions {
 
 /// Numbers of files and folders, which grow while a vacuum runs.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct VacuumProgress {
     total: AtomicU64,
     done: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Progress {
+impl VacuumProgress {
     /// The steps that are to be done: mostly files and folders to remove.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
@@ -186,7 +186,7 @@ const CONCURRENCY: usize = 16;
 
 /// One step.
 #[derive(Debug, Clone)]
-struct Action {
+struct VacuumAction {
     /// What is done.
     pub what: VacuumedObject,
     /// The file or folder, relative to the array.
@@ -211,12 +211,12 @@ enum VacuumedObject {
 /// All steps.
 #[derive(Debug, Default)]
 struct VacuumPlan {
-    stages: Vec<Vec<Vec<Action>>>,
+    stages: Vec<Vec<Vec<VacuumAction>>>,
     /// The fragments that stay because they fell out of use too recently, with the reason.
     kept: Vec<(String, String)>,
 }
 
-impl Action {
+impl VacuumAction {
     /// The removal of a file.
     fn file(path: impl Into<String>, bytes: u64, why: &'static str) -> Self {
         Self {
@@ -230,12 +230,12 @@ impl Action {
 
 impl VacuumPlan {
     /// Adds chains of steps, which begin when all chains before have ended.
-    fn then(&mut self, chains: Vec<Vec<Action>>) {
+    fn then(&mut self, chains: Vec<Vec<VacuumAction>>) {
         self.stages.push(chains);
     }
 
     /// Does it.
-    async fn run(&self, storage: &Storage, progress: &Progress) -> Result<()> {
+    async fn run(&self, storage: &Storage, progress: &VacuumProgress) -> Result<()> {
         let steps = self.stages.iter().flatten().map(Vec::len).sum::<usize>();
         progress
             .total
@@ -253,7 +253,7 @@ impl VacuumPlan {
     /// What is done, one row for each step, and what is left for a later vacuum.
     fn rows(&self, mode: VacuumMode, dry_run: bool) -> Vec<ReportRow> {
         let actions = self.stages.iter().flatten().flatten();
-        let row = |action: &Action| {
+        let row = |action: &VacuumAction| {
             let created = match &action.what {
                 VacuumedObject::Create(bytes) => bytes.len() as u64,
                 VacuumedObject::File | VacuumedObject::Folder => 0,
@@ -271,8 +271,8 @@ impl VacuumPlan {
                 bytes_freed: action.bytes,
                 gain: action.why.to_owned(),
                 outcome: match dry_run {
-                    true => Outcome::Planned,
-                    false => Outcome::Done,
+                    true => StepOutcome::Planned,
+                    false => StepOutcome::Done,
                 },
             }
         };
@@ -285,13 +285,17 @@ impl VacuumPlan {
             bytes_written: Some(0),
             bytes_freed: 0,
             gain: "none yet".to_owned(),
-            outcome: Outcome::Skipped(why.clone()),
+            outcome: StepOutcome::Skipped(why.clone()),
         });
         actions.map(row).chain(kept).collect()
     }
 }
 
-async fn follow(storage: Storage, chain: Vec<Action>, progress: &Progress) -> Result<()> {
+async fn follow(
+    storage: Storage,
+    chain: Vec<VacuumAction>,
+    progress: &VacuumProgress,
+) -> Result<()> {
     for action in chain {
         match action.what {
             VacuumedObject::File => storage.remove_file(&action.path).await?,

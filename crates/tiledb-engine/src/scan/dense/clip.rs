@@ -20,7 +20,7 @@ use crate::tile::selection::Selection;
 
 /// A tile of a fragment that may supply cells of a clip.
 #[derive(Debug, Clone)]
-pub(super) struct Copy {
+pub(super) struct ClipSource {
     /// Index into the plan's fragments.
     pub fragment: usize,
     /// The tile, in the fragment's own numbering.
@@ -33,7 +33,7 @@ pub(super) struct Copy {
 
 /// Cells that are consecutive both in the clip and in the copy they come from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct ClipPiece {
     /// Index into the clip's copies; the number of copies stands for cells that were never written.
     pub copy: usize,
     /// Number of the first cell within the copy.
@@ -43,15 +43,15 @@ pub(super) struct Piece {
 }
 
 /// The part of a space tile that becomes rows.
-pub(super) struct Clip {
+pub(super) struct TileClip {
     /// The box of cells.
     pub cells: KeyBox,
     /// The first cell of the tile.
     tile_lo: Vec<u64>,
     /// The copies that supply cells, oldest first.
-    pub copies: Vec<Copy>,
+    pub copies: Vec<ClipSource>,
     /// Runs of cells, one copy each, in stored order.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<ClipPiece>,
     /// The number of cells.
     pub rows: usize,
     /// Whether every cell is known to satisfy the predicate.
@@ -60,7 +60,7 @@ pub(super) struct Clip {
     grant: Grant,
 }
 
-impl Clip {
+impl TileClip {
     /// The clip of a tile, or of its cells within a box; its pieces take memory of `budget`. `None` if no row lies in it.
     pub fn new(
         dense: &DensePlan,
@@ -90,7 +90,7 @@ impl Clip {
             let StoredAs::Tiles(tiles) = &fragment.stored_as else {
                 let newer = scattered.partition_point(|t| t.fragment < i);
                 let own = scattered.split_off(newer).into_iter().rev();
-                copies.extend(own.filter(|t| t.fragment == i).map(|t| Copy {
+                copies.extend(own.filter(|t| t.fragment == i).map(|t| ClipSource {
                     fragment: i,
                     tile: t.tile,
                     cells: t.cells,
@@ -102,7 +102,7 @@ impl Clip {
             let position = tiles.position(tile).ok_or_else(|| {
                 Error::internal("a fragment does not hold a tile of its own domain")
             })?;
-            copies.push(Copy {
+            copies.push(ClipSource {
                 fragment: i,
                 tile: TileIdx(position),
                 cells: tile_cells,
@@ -156,7 +156,7 @@ impl Clip {
     }
 
     /// The pieces of the selected rows, if they are few; `None` if the selection must be applied to decoded columns.
-    pub fn narrowed(&self, selection: &Selection) -> Option<Vec<Piece>> {
+    pub fn narrowed(&self, selection: &Selection) -> Option<Vec<ClipPiece>> {
         let runs = selection.few_runs()?;
         let mut narrowed = Vec::with_capacity(runs.len());
         let mut pieces = self.pieces.iter();
@@ -171,7 +171,7 @@ impl Clip {
                     piece = pieces.next()?;
                 }
                 let end = run.end.min(row + piece.len);
-                narrowed.push(Piece {
+                narrowed.push(ClipPiece {
                     copy: piece.copy,
                     start: piece.start + (start - row),
                     len: end - start,
@@ -183,7 +183,7 @@ impl Clip {
     }
 
     /// Whether `pieces` of the clip need one of these cells of a copy.
-    pub fn wants(&self, pieces: &[Piece], copy: usize, cells: &Range<usize>) -> bool {
+    pub fn wants(&self, pieces: &[ClipPiece], copy: usize, cells: &Range<usize>) -> bool {
         if self.has_scattered_copies() {
             // Cells of sparse fragments come in any order.
             let mut own = pieces.iter().filter(|p| p.copy == copy);
@@ -208,7 +208,7 @@ impl Clip {
     }
 
     /// Whether no fragment wrote the cells of a piece.
-    pub fn is_empty_piece(&self, piece: &Piece) -> bool {
+    pub fn is_empty_piece(&self, piece: &ClipPiece) -> bool {
         piece.copy >= self.copies.len()
     }
 
@@ -224,7 +224,7 @@ impl Clip {
             _ => false,
         };
         if one_covers {
-            let piece = |start, len| Piece {
+            let piece = |start, len| ClipPiece {
                 copy: 0,
                 start,
                 len,
@@ -249,7 +249,7 @@ impl Clip {
         &mut self,
         dense: &DensePlan,
         budget: &dyn MemoryBudget,
-        mut cells_of: impl FnMut(&Self, &Copy) -> Result<Vec<(usize, usize)>>,
+        mut cells_of: impl FnMut(&Self, &ClipSource) -> Result<Vec<(usize, usize)>>,
     ) -> Result<()> {
         let runs = self.runs(dense)?;
         let mut canvas = Canvas::new(self, dense.grid.cell_order(), true, budget)?;
@@ -280,7 +280,7 @@ impl Clip {
     }
 
     fn reserve_pieces(&mut self, pieces: usize, budget: &dyn MemoryBudget) -> Result<()> {
-        let bytes = pieces.saturating_mul(size_of::<Piece>());
+        let bytes = pieces.saturating_mul(size_of::<ClipPiece>());
         self.grant = budget.reserve(bytes)?;
         let reserved = self.pieces.try_reserve_exact(pieces);
         reserved.map_err(|e| Error::out_of_memory(format!("{pieces} runs of cells")).with_source(e))
@@ -331,7 +331,12 @@ struct Canvas {
 }
 
 impl Canvas {
-    fn new(clip: &Clip, order: Layout, scattered: bool, budget: &dyn MemoryBudget) -> Result<Self> {
+    fn new(
+        clip: &TileClip,
+        order: Layout,
+        scattered: bool,
+        budget: &dyn MemoryBudget,
+    ) -> Result<Self> {
         let rows = clip.rows;
         let row_bytes = size_of::<u32>() + if scattered { size_of::<usize>() } else { 0 };
         let grant = budget.reserve(rows.saturating_mul(row_bytes))?;
@@ -385,10 +390,10 @@ impl Canvas {
     }
 
     /// Cuts the runs of the clip where the copy changes or its cells are not consecutive.
-    fn pieces(&self, runs: BoxRuns, mut piece_of: impl FnMut(Piece)) {
+    fn pieces(&self, runs: BoxRuns, mut piece_of: impl FnMut(ClipPiece)) {
         let mut owners = self.owners.iter().enumerate();
         for run in runs {
-            let mut piece: Option<Piece> = None;
+            let mut piece: Option<ClipPiece> = None;
             let cells = run.start..run.start + run.len;
             for (cell, (row, owner)) in cells.zip(owners.by_ref()) {
                 let copy = *owner as usize;
@@ -399,7 +404,7 @@ impl Canvas {
                 match &mut piece {
                     Some(p) if p.copy == copy && p.start + p.len == start => p.len += 1,
                     _ => {
-                        let next = Piece {
+                        let next = ClipPiece {
                             copy,
                             start,
                             len: 1,
@@ -418,19 +423,19 @@ mod tests {
     use super::*;
 
     /// A clip of these pieces, of two copies.
-    fn clip(pieces: &[(usize, usize, usize)]) -> Clip {
-        let copy = |fragment| Copy {
+    fn clip(pieces: &[(usize, usize, usize)]) -> TileClip {
+        let copy = |fragment| ClipSource {
             fragment,
             tile: TileIdx(0),
             cells: 1000,
             written: KeyBox::new(vec![0], vec![999]),
         };
-        let piece = |(copy, start, len): &(usize, usize, usize)| Piece {
+        let piece = |(copy, start, len): &(usize, usize, usize)| ClipPiece {
             copy: *copy,
             start: *start,
             len: *len,
         };
-        Clip {
+        TileClip {
             cells: KeyBox::new(vec![0], vec![999]).unwrap(),
             tile_lo: vec![0],
             copies: vec![copy(0), copy(1)],
@@ -442,8 +447,8 @@ mod tests {
     }
 
     /// Copy and number of each cell.
-    fn cells(pieces: &[Piece]) -> Vec<(usize, usize)> {
-        let cells = |p: &Piece| {
+    fn cells(pieces: &[ClipPiece]) -> Vec<(usize, usize)> {
+        let cells = |p: &ClipPiece| {
             (p.start..p.start + p.len)
                 .map(|cell| (p.copy, cell))
                 .collect::<Vec<_>>()

@@ -7,35 +7,35 @@ use arrow::array::{ArrayData, ArrayRef, MutableArrayData, make_array, new_null_a
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::ArrowNativeType;
 
-use super::clip::{Clip, Copy, Piece};
+use super::clip::{ClipPiece, ClipSource, TileClip};
 use super::{ClipRequests, dense_plan, fragment};
 use crate::array::table::fill_column;
-use crate::arrow::{CellData, Cells, TileBuffer};
+use crate::arrow::{CellData, TileBuffer, UnfilteredCells};
 use crate::error::{Error, Result};
-use crate::geometry::box_runs::{BoxRuns, Coordinates};
-use crate::geometry::key::{Native, with_native};
+use crate::geometry::box_runs::{BoxCoordinates, BoxRuns};
+use crate::geometry::key::{NativeKey, with_native};
 use crate::memory::budget::MemoryBudget;
-use crate::scan::context::{Kept, ScanContext};
-use crate::scan::rows::Columns;
+use crate::scan::context::{KeptCoordinates, ScanContext};
+use crate::scan::rows::DecodedColumns;
 use crate::scan::spec::EmptyCells;
-use crate::tile::decode::Needed;
-use crate::tile::fetch::Fetched;
+use crate::tile::decode::NeededCells;
+use crate::tile::fetch::FetchedBytes;
 use crate::tile::fields::{ColumnRequest, TileOf};
 use crate::tile::selection::Selection;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// Cells of the same value are copied from so many at a time.
 const SAME_CELLS: usize = 1024;
 
 /// The values that a copy supplies.
-enum ColumnSource {
+enum CopyColumnSource {
     /// Its cells.
     Cells(ArrayRef),
     /// At most [`SAME_CELLS`] of its cells, which all have the same value.
     Same(ArrayRef),
 }
 
-impl ColumnSource {
+impl CopyColumnSource {
     fn array(&self) -> &ArrayRef {
         match self {
             Self::Cells(array) | Self::Same(array) => array,
@@ -46,15 +46,15 @@ impl ColumnSource {
 /// The columns of the selected rows of a clip, in their order.
 pub(super) fn decode(
     context: &ScanContext,
-    clip: &Clip,
+    clip: &TileClip,
     selection: &Selection,
     requests: &ClipRequests,
-    fetched: &Fetched,
+    fetched: &FetchedBytes,
     columns: &[usize],
-    scratch: &mut Scratch,
-) -> Result<Columns> {
+    scratch: &mut DecodeScratch,
+) -> Result<DecodedColumns> {
     if selection.is_empty() {
-        return Ok(Columns::new());
+        return Ok(DecodedColumns::new());
     }
     let table = &context.plan.spec.table;
     let decodes = requests.iter().any(|r| !r.is_empty());
@@ -103,13 +103,13 @@ pub(super) fn decode(
 /// The needed cells of a copy; `rows` is the number of rows of the clip.
 fn copied(
     context: &ScanContext,
-    clip: &Clip,
-    copy: &Copy,
+    clip: &TileClip,
+    copy: &ClipSource,
     request: &ColumnRequest,
-    fetched: &Fetched,
+    fetched: &FetchedBytes,
     wanted: &dyn Fn(Range<usize>) -> bool,
-    scratch: &mut Scratch,
-) -> Result<ColumnSource> {
+    scratch: &mut DecodeScratch,
+) -> Result<CopyColumnSource> {
     let table = &context.plan.spec.table;
     let of = TileOf {
         table,
@@ -119,32 +119,32 @@ fn copied(
     let scan = fragment(&context.plan, copy)?;
     if !request.is_stored() {
         let same = clip.rows.min(SAME_CELLS);
-        return Ok(ColumnSource::Same(scan.repeated(
+        return Ok(CopyColumnSource::Same(scan.repeated(
             table,
             request.column,
             same,
         )?));
     }
     // A tile that cannot be unfiltered is damaged, and its number of cells may be wrong.
-    let needed = || Needed::Where(wanted);
+    let needed = || NeededCells::Where(wanted);
     let mut unfilter = || scan.decode_cells(request, fetched, of, needed(), scratch);
     let refused = match scan.to_array(request.column, unfilter()?, of) {
-        Ok(array) => return Ok(ColumnSource::Cells(array)),
+        Ok(array) => return Ok(CopyColumnSource::Cells(array)),
         Err(e) => e,
     };
     let Some(kept) = padding_excluded(context, clip, copy)? else {
         return Err(refused);
     };
     let array = scan.to_array_of_kept(request.column, unfilter()?, of, kept)?;
-    Ok(ColumnSource::Cells(array))
+    Ok(CopyColumnSource::Cells(array))
 }
 
 /// The cells of a dense tile that lie inside its fragment's box; `None` if all do. The others are padding, whose bytes
 /// need not be valid.
 fn padding_excluded(
     context: &ScanContext,
-    clip: &Clip,
-    copy: &Copy,
+    clip: &TileClip,
+    copy: &ClipSource,
 ) -> Result<Option<BooleanBuffer>> {
     if copy.written.is_none() {
         return Ok(None);
@@ -179,12 +179,12 @@ fn padding_excluded(
 /// Assembles the pieces of a clip; a clip that is one whole tile, or one run of it, is not copied.
 fn gather(
     context: &ScanContext,
-    clip: &Clip,
-    pieces: &[Piece],
+    clip: &TileClip,
+    pieces: &[ClipPiece],
     column: usize,
-    sources: &[ColumnSource],
+    sources: &[CopyColumnSource],
 ) -> Result<ArrayRef> {
-    if let ([ColumnSource::Cells(source)], [piece]) = (sources, pieces)
+    if let ([CopyColumnSource::Cells(source)], [piece]) = (sources, pieces)
         && !clip.is_empty_piece(piece)
     {
         return Ok(source.slice(piece.start, piece.len));
@@ -206,7 +206,7 @@ fn gather(
     let mut merged = MutableArrayData::new(data.iter().collect(), with_nulls, rows);
     for piece in pieces {
         match sources.get(piece.copy) {
-            Some(ColumnSource::Cells(_)) => {
+            Some(CopyColumnSource::Cells(_)) => {
                 merged.try_extend(piece.copy, piece.start, piece.start + piece.len)
             }
             same => {
@@ -241,12 +241,12 @@ const SMALLEST_KEPT_ROWS: usize = 1024;
 /// reused. The memory of kept columns is accounted for, and released before a query runs out of memory.
 fn coordinate_column(
     context: &ScanContext,
-    clip: &Clip,
+    clip: &TileClip,
     dimension: usize,
-    scratch: &Scratch,
+    scratch: &DecodeScratch,
 ) -> Result<ArrayRef> {
     let order = dense_plan(&context.plan)?.grid.cell_order();
-    let coordinates = Coordinates::new(&clip.cells, order, dimension)?;
+    let coordinates = BoxCoordinates::new(&clip.cells, order, dimension)?;
     if clip.rows < SMALLEST_KEPT_ROWS {
         return compute(context, dimension, &coordinates, scratch);
     }
@@ -257,7 +257,7 @@ fn coordinate_column(
     let column = compute(context, dimension, &coordinates, scratch)?;
     let bytes = column.get_array_memory_size();
     if let Ok(grant) = context.memory.reserve(bytes) {
-        columns.keep(Kept {
+        columns.keep(KeptCoordinates {
             dimension,
             coordinates,
             column: Arc::clone(&column),
@@ -271,8 +271,8 @@ fn coordinate_column(
 fn compute(
     context: &ScanContext,
     dimension: usize,
-    coordinates: &Coordinates,
-    scratch: &Scratch,
+    coordinates: &BoxCoordinates,
+    scratch: &DecodeScratch,
 ) -> Result<ArrayRef> {
     let table = &context.plan.spec.table;
     let missing = || Error::internal(format!("there is no dimension {dimension}"));
@@ -284,7 +284,7 @@ fn compute(
         T => values::<T>(coordinates, scratch)?,
         _ => return Err(missing())
     );
-    let cells = Cells {
+    let cells = UnfilteredCells {
         len: coordinates.cells(),
         data: CellData::Fixed(values),
         nulls: None,
@@ -293,9 +293,9 @@ fn compute(
         .map_err(|e| e.with("dimension", &dimension.name))
 }
 
-fn values<T: Native + ArrowNativeType>(
-    coordinates: &Coordinates,
-    scratch: &Scratch,
+fn values<T: NativeKey + ArrowNativeType>(
+    coordinates: &BoxCoordinates,
+    scratch: &DecodeScratch,
 ) -> Result<TileBuffer> {
     let mut values = scratch.buffer(coordinates.cells().saturating_mul(size_of::<T>()))?;
     coordinates.fill(0, values.typed_data_mut::<T>(), T::from_key);

@@ -15,24 +15,24 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::buffer::BooleanBuffer;
 
-use self::clip::{Clip, Copy};
+use self::clip::{ClipSource, TileClip};
 use self::columns::decode;
 use super::plan::dense::DensePlan;
-use super::plan::{ScanPlan, Units};
+use super::plan::{PlanUnits, ScanPlan};
 use super::rounds::{self, RoundColumns, RoundRequests, TwoRoundUnit};
-use super::rows::{Columns, apply_predicate, batch, keep_selected};
+use super::rows::{DecodedColumns, apply_predicate, batch, keep_selected};
 use super::spec::EmptyCells;
 use crate::array::table::filled_bytes;
 use crate::error::{Error, Result};
-use crate::geometry::box_runs::Coordinates;
+use crate::geometry::box_runs::BoxCoordinates;
 use crate::geometry::domain::KeyBox;
 use crate::memory::budget::Grant;
 use crate::scan::context::ScanContext;
 use crate::scan::spec::RuntimeCondition;
-use crate::tile::fetch::{FetchList, Fetched};
+use crate::tile::fetch::{FetchList, FetchedBytes};
 use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::selection::Selection;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// Reads the space tiles with these indexes, or their cells within a box.
 pub async fn read_unit(
@@ -45,7 +45,7 @@ pub async fn read_unit(
     let clips = tiles
         .iter()
         .map(|tile| {
-            Clip::new(
+            TileClip::new(
                 dense,
                 tile,
                 within,
@@ -64,22 +64,22 @@ pub async fn read_unit(
 /// The clips of a unit.
 struct ClipRun {
     /// The clips, until they are requested.
-    clips: Vec<Clip>,
+    clips: Vec<TileClip>,
     columns: RoundColumns,
 }
 
 /// A clip with rows left after the first round.
 struct ClipState {
-    clip: Clip,
+    clip: TileClip,
     /// The cells of the clip that the ranges select.
     in_ranges: Selection,
     /// The cells among these that become rows; at least one.
     selection: Selection,
-    columns: Columns,
+    columns: DecodedColumns,
 }
 
 impl TwoRoundUnit for ClipRun {
-    type First = (Clip, ClipRequests);
+    type First = (TileClip, ClipRequests);
     type Part = ClipState;
     type Later = ClipRequests;
 
@@ -109,8 +109,8 @@ impl TwoRoundUnit for ClipRun {
         &self,
         context: &ScanContext,
         first: Vec<Self::First>,
-        fetched: &Fetched,
-        scratch: &mut Scratch,
+        fetched: &FetchedBytes,
+        scratch: &mut DecodeScratch,
     ) -> Result<Vec<ClipState>> {
         let mut states = Vec::with_capacity(first.len());
         for (clip, requests) in first {
@@ -148,8 +148,8 @@ impl TwoRoundUnit for ClipRun {
         context: &ScanContext,
         state: &mut ClipState,
         requests: &ClipRequests,
-        fetched: &Fetched,
-        scratch: &mut Scratch,
+        fetched: &FetchedBytes,
+        scratch: &mut DecodeScratch,
     ) -> Result<()> {
         let selected = keep_selected(&context.plan, &mut state.selection, &mut state.columns)?;
         let selection = state.in_ranges.and(&selected)?;
@@ -168,8 +168,8 @@ impl TwoRoundUnit for ClipRun {
 
 fn dense_plan(plan: &ScanPlan) -> Result<&DensePlan> {
     match &plan.units {
-        Units::Dense(dense) => Ok(dense),
-        Units::Sparse(_) => Err(Error::internal("a dense unit of a sparse plan")),
+        PlanUnits::Dense(dense) => Ok(dense),
+        PlanUnits::Sparse(_) => Err(Error::internal("a dense unit of a sparse plan")),
     }
 }
 
@@ -178,7 +178,7 @@ type ClipRequests = Vec<Vec<ColumnRequest>>;
 
 async fn ask(
     context: &ScanContext,
-    clip: &Clip,
+    clip: &TileClip,
     columns: &[usize],
     list: &mut FetchList,
 ) -> Result<ClipRequests> {
@@ -195,7 +195,7 @@ async fn ask(
     Ok(requests)
 }
 
-fn fragment<'a>(plan: &'a ScanPlan, copy: &Copy) -> Result<&'a FragmentScan> {
+fn fragment<'a>(plan: &'a ScanPlan, copy: &ClipSource) -> Result<&'a FragmentScan> {
     plan.fragments
         .get(copy.fragment)
         .ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
@@ -207,7 +207,7 @@ const COORDINATE_BYTES: usize = 8;
 /// About how many bytes the columns of a clip take: the decoded tiles, and the rows that are gathered from them.
 fn decoded_bytes(
     context: &ScanContext,
-    clip: &Clip,
+    clip: &TileClip,
     requests: &ClipRequests,
     columns: &[usize],
 ) -> Result<usize> {
@@ -238,7 +238,7 @@ fn decoded_bytes(
 }
 
 /// The cells of a clip that the ranges select and that are rows.
-fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
+fn select(context: &ScanContext, clip: &TileClip) -> Result<Selection> {
     let spec = &context.plan.spec;
     let order = dense_plan(&context.plan)?.grid.cell_order();
     let mut mask: Option<Vec<bool>> = None;
@@ -248,7 +248,7 @@ fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
             continue;
         }
         let mut inside = vec![false; clip.rows];
-        let coordinates = Coordinates::new(&clip.cells, order, d)?;
+        let coordinates = BoxCoordinates::new(&clip.cells, order, d)?;
         coordinates.fill(0, &mut inside, |key| ranges.contains_key(key));
         match &mut mask {
             None => mask = Some(inside),

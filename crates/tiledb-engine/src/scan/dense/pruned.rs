@@ -4,20 +4,20 @@
 //! matches if none in any of its copies does. Older fragments under a copy that covers the clip supply nothing, so
 //! their statistics do not count.
 
-use super::clip::Clip;
+use super::clip::TileClip;
 use super::dense_plan;
 use crate::error::{Error, Result};
 use crate::scan::context::ScanContext;
 use crate::scan::spec::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
-use crate::stats::{Candidate, Extent};
+use crate::stats::{CandidateTile, TileExtent};
 
 /// Prunes clips without matches, and sets `proven` where every cell matches.
 pub(super) async fn prune(
     context: &ScanContext,
     condition: Option<&RuntimeCondition>,
-    mut clips: Vec<Clip>,
-) -> Result<Vec<Clip>> {
+    mut clips: Vec<TileClip>,
+) -> Result<Vec<TileClip>> {
     let plan = &context.plan;
     let metrics = &context.metrics;
     let given = plan.spec.predicate.is_none();
@@ -49,7 +49,7 @@ pub(super) async fn prune(
 }
 
 /// Drops the clips in which nothing matches, and counts them.
-fn keep(clips: &mut Vec<Clip>, proven: &mut Vec<bool>, verdicts: &[Verdict]) -> usize {
+fn keep(clips: &mut Vec<TileClip>, proven: &mut Vec<bool>, verdicts: &[Verdict]) -> usize {
     let before = clips.len();
     let kept = |verdicts: &mut std::slice::Iter<'_, Verdict>| {
         verdicts.next().is_none_or(|v| *v != Verdict::Nothing)
@@ -64,7 +64,7 @@ fn keep(clips: &mut Vec<Clip>, proven: &mut Vec<bool>, verdicts: &[Verdict]) -> 
 async fn evaluate(
     context: &ScanContext,
     pruner: &dyn TilePruner,
-    clips: &[Clip],
+    clips: &[TileClip],
 ) -> Result<Vec<Verdict>> {
     let plan = &context.plan;
     let dense = dense_plan(plan)?;
@@ -94,10 +94,10 @@ async fn evaluate(
         }
     }
     let candidates = copies.iter().zip(&known);
-    let candidates = candidates.map(|((_, tile, cells, stored), known)| Candidate {
+    let candidates = candidates.map(|((_, tile, cells, stored), known)| CandidateTile {
         tile: tile.unwrap_or_default(),
         cells: *stored,
-        extent: Extent::Cells(cells),
+        extent: TileExtent::Cells(cells),
         known: known.as_deref(),
     });
     let verdicts = plan

@@ -6,24 +6,27 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::clip::{Clip, Copy};
+use super::clip::{ClipSource, TileClip};
 use super::{dense_plan, fragment};
 use crate::array::fragment::TileIdx;
 use crate::error::{Error, Result};
 use crate::memory::budget::MemoryBudget;
 use crate::scan::context::ScanContext;
 use crate::tile::coordinates::DimCells;
-use crate::tile::decode::Needed;
-use crate::tile::fetch::{FetchList, Fetched};
+use crate::tile::decode::NeededCells;
+use crate::tile::fetch::{FetchList, FetchedBytes};
 use crate::tile::fields::{ColumnRequest, TileOf};
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// A tile of the plan: fragment and number.
 type TileKey = (usize, TileIdx);
 
 /// Paints the clips that have copies in sparse fragments.
-pub(super) async fn resolve(context: &Arc<ScanContext>, clips: Vec<Clip>) -> Result<Vec<Clip>> {
-    if !clips.iter().any(Clip::has_scattered_copies) {
+pub(super) async fn resolve(
+    context: &Arc<ScanContext>,
+    clips: Vec<TileClip>,
+) -> Result<Vec<TileClip>> {
+    if !clips.iter().any(TileClip::has_scattered_copies) {
         return Ok(clips);
     }
     let table = &context.plan.spec.table;
@@ -73,8 +76,8 @@ fn coordinates(
     (number, tile): TileKey,
     cells: usize,
     requests: &[ColumnRequest],
-    fetched: &Fetched,
-    scratch: &mut Scratch,
+    fetched: &FetchedBytes,
+    scratch: &mut DecodeScratch,
 ) -> Result<Vec<Vec<u64>>> {
     let table = &context.plan.spec.table;
     let scan = context.plan.fragments.get(number);
@@ -84,7 +87,7 @@ fn coordinates(
     dimensions
         .zip(requests)
         .map(|(dimension, request)| {
-            let cells = scan.decode_cells(request, fetched, of, Needed::All, scratch)?;
+            let cells = scan.decode_cells(request, fetched, of, NeededCells::All, scratch)?;
             let keys = DimCells::new(dimension.datatype, &cells).map(|dim| dim.keys());
             keys.map_err(|e| {
                 e.with("dimension", &dimension.name)
@@ -96,14 +99,14 @@ fn coordinates(
 
 fn paint(
     context: &ScanContext,
-    mut clips: Vec<Clip>,
+    mut clips: Vec<TileClip>,
     tiles: &HashMap<TileKey, Vec<Vec<u64>>>,
-) -> Result<Vec<Clip>> {
+) -> Result<Vec<TileClip>> {
     let dense = dense_plan(&context.plan)?;
     let budget = context.memory.as_ref();
     for clip in clips.iter_mut().filter(|clip| clip.has_scattered_copies()) {
         let strides = clip.strides(dense);
-        clip.resolve(dense, budget, |clip: &Clip, copy: &Copy| {
+        clip.resolve(dense, budget, |clip: &TileClip, copy: &ClipSource| {
             let dims = tiles
                 .get(&(copy.fragment, copy.tile))
                 .ok_or_else(|| Error::internal("the coordinates of a tile were not read"))?;

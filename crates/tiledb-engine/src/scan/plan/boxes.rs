@@ -153,7 +153,7 @@ impl TileBounds {
     }
 
     /// The box of values that a box of ranks stands for.
-    pub fn subarray(&self, clip: &Clip) -> Subarray {
+    pub fn subarray(&self, clip: &RankBox) -> Subarray {
         let mut subarray = Subarray::all(self.axes.len());
         for (d, (axis, range)) in self.axes.iter().zip(&clip.0).enumerate() {
             let open = range.start == 0;
@@ -254,9 +254,9 @@ fn rank<T: Ord + Clone>(pairs: impl Iterator<Item = Option<(T, T)>>) -> (Vec<T>,
 
 /// A half-open box of ranks.
 #[derive(Debug, Clone)]
-pub struct Clip(pub(super) Vec<Range<u32>>);
+pub struct RankBox(pub(super) Vec<Range<u32>>);
 
-impl Clip {
+impl RankBox {
     /// The box of all ranks.
     pub(super) fn all(dimensions: usize) -> Self {
         Self(vec![0..u32::MAX; dimensions])

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use super::touching::{FragmentIndex, ScatteredTiles};
-use super::{PlanCounts, ScanPlan, Units, dense_unit_cells, needed_columns};
+use super::{PlanCounts, PlanUnits, ScanPlan, dense_unit_cells, needed_columns};
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -306,7 +306,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
         counts,
         exact_rows: exact.then_some(rows),
         max_rows: u64::try_from(rows).unwrap_or(u64::MAX),
-        units: Units::Dense(Box::new(DensePlan {
+        units: PlanUnits::Dense(Box::new(DensePlan {
             grid,
             bounds,
             index: Arc::new(FragmentIndex::new(boxes.iter().map(|f| &f.domain))),
@@ -321,10 +321,10 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
 }
 
 /// A fragment with the box of the cells it wrote.
-type Candidate = (Arc<Fragment>, KeyBox);
+type FragmentBox = (Arc<Fragment>, KeyBox);
 
 /// Finds the fragments that wrote cells, and the box around all of these cells.
-fn candidates(snapshot: &Snapshot, grid: &TileGrid) -> Result<(Vec<Candidate>, Option<KeyBox>)> {
+fn candidates(snapshot: &Snapshot, grid: &TileGrid) -> Result<(Vec<FragmentBox>, Option<KeyBox>)> {
     let mut bounds: Option<KeyBox> = None;
     let mut candidates = Vec::new();
     for fragment in snapshot.fragments.iter() {
@@ -344,7 +344,7 @@ fn candidates(snapshot: &Snapshot, grid: &TileGrid) -> Result<(Vec<Candidate>, O
 fn touched_fragments(
     spec: &ScanSpec,
     grid: &TileGrid,
-    candidates: Vec<Candidate>,
+    candidates: Vec<FragmentBox>,
     counts: &mut PlanCounts,
 ) -> Result<(Vec<FragmentScan>, Vec<DenseFragment>)> {
     let dimensions = spec.table.dimension_count();
@@ -405,7 +405,7 @@ fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
         max_rows: 0,
         spec,
         fragments: Arc::default(),
-        units: Units::Sparse(Vec::new()),
+        units: PlanUnits::Sparse(Vec::new()),
         counts,
     }
 }

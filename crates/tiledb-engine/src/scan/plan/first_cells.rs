@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::dense::selected_rows;
-use super::{ScanPlan, Units};
+use super::{PlanUnits, ScanPlan};
 use crate::geometry::subarray::{DimRanges, KeyRange};
 
 /// One term of an order.
@@ -21,7 +21,7 @@ impl ScanPlan {
     /// The scan of the cells that hold the first `rows` rows in an order; `None` if that is no smaller than this scan, or
     /// if not every selected cell is a row.
     pub fn first_cells(&self, order: &[DimensionOrder], rows: u64) -> Option<Self> {
-        let Units::Dense(dense) = &self.units else {
+        let PlanUnits::Dense(dense) = &self.units else {
             return None;
         };
         let wanted_rows = u128::from(rows);
@@ -64,7 +64,7 @@ impl ScanPlan {
             exact_rows: Some(left),
             max_rows: u64::try_from(left).unwrap_or(u64::MAX),
             spec,
-            ..self.with_units(Units::Dense(Box::new(dense)))
+            ..self.with_units(PlanUnits::Dense(Box::new(dense)))
         })
     }
 }

@@ -70,7 +70,7 @@ impl fmt::Display for PlanCounts {
 
 /// The units of a plan.
 #[derive(Debug)]
-pub enum Units {
+pub enum PlanUnits {
     /// Units of a sparse array.
     Sparse(Vec<Arc<SparseUnit>>),
     /// Units of a dense array.
@@ -91,7 +91,7 @@ pub struct ScanPlan {
     /// Whether tiles are pruned by their statistics only when they are about to be read.
     pub prunes_late: bool,
     /// The units.
-    pub units: Units,
+    pub units: PlanUnits,
     /// What planning considered and skipped.
     pub counts: PlanCounts,
     /// The number of rows, if the metadata prove it.
@@ -121,7 +121,7 @@ impl ScanPlan {
     }
 
     /// The same scan in other units.
-    fn with_units(&self, units: Units) -> Self {
+    fn with_units(&self, units: PlanUnits) -> Self {
         Self {
             spec: self.spec.clone(),
             fragments: Arc::clone(&self.fragments),
@@ -138,16 +138,18 @@ impl ScanPlan {
     /// How many units there are.
     pub fn unit_count(&self) -> u64 {
         match &self.units {
-            Units::Sparse(units) => units.len() as u64,
-            Units::Dense(dense) => dense.unit_count(),
+            PlanUnits::Sparse(units) => units.len() as u64,
+            PlanUnits::Dense(dense) => dense.unit_count(),
         }
     }
 
     /// About how many bytes a unit takes while it is decoded and its cells are compared.
     pub fn unit_bytes(&self, unit: u64) -> u64 {
         let units = match &self.units {
-            Units::Sparse(units) => units,
-            Units::Dense(dense) => return dense.unit_cells().saturating_mul(self.row_bytes(false)),
+            PlanUnits::Sparse(units) => units,
+            PlanUnits::Dense(dense) => {
+                return dense.unit_cells().saturating_mul(self.row_bytes(false));
+            }
         };
         let unit = usize::try_from(unit).ok().and_then(|unit| units.get(unit));
         let Some(unit) = unit else { return 0 };
@@ -186,8 +188,8 @@ impl ScanPlan {
         let count = self.unit_count();
         let wanted = (wanted.max(1) as u64).min(count.max(1));
         let costs: Option<Vec<u64>> = match &self.units {
-            Units::Sparse(units) => Some(units.iter().map(|u| u.cells).collect()),
-            Units::Dense(_) => None,
+            PlanUnits::Sparse(units) => Some(units.iter().map(|u| u.cells).collect()),
+            PlanUnits::Dense(_) => None,
         };
         let Some(costs) = costs else {
             return (0..wanted)

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{ScanPlan, Units};
+use super::{PlanUnits, ScanPlan};
 use crate::array::fragment::boxes::TileRange;
 use crate::error::Result;
 use crate::format::schema::{ArraySchema, CellValNum, Layout};
@@ -40,12 +40,12 @@ impl ScanPlan {
         // Where few rows are wanted, reading the best tiles first is better than sorting a large slab.
         let slab_cells = rows.map_or(MOST_SLAB_CELLS, |_| UNIT_CELLS);
         let units = match &self.units {
-            Units::Sparse(units) => {
-                Units::Sparse(self.sparse_in_order(units, order, unit_cells, slab_cells)?)
+            PlanUnits::Sparse(units) => {
+                PlanUnits::Sparse(self.sparse_in_order(units, order, unit_cells, slab_cells)?)
             }
-            Units::Dense(dense) => {
+            PlanUnits::Dense(dense) => {
                 let slabs = dense.in_slabs(&self.spec.subarray, unit_cells, slab_cells);
-                Units::Dense(Box::new(slabs?))
+                PlanUnits::Dense(Box::new(slabs?))
             }
         };
         Some(self.with_units(units))
@@ -56,13 +56,13 @@ impl ScanPlan {
     pub fn is_stored_in_order(&self, dimensions: usize) -> bool {
         let schema = &self.spec.table.snapshot.schema;
         match &self.units {
-            Units::Sparse(units) => {
+            PlanUnits::Sparse(units) => {
                 let goes_on = goes_on(schema, &self.spec.subarray, dimensions);
                 self.boxes.iter().all(|boxes| boxes.are_in_order())
                     && goes_on.unwrap_or(false)
                     && units.iter().all(|unit| self.lies_in_order(schema, unit))
             }
-            Units::Dense(dense) => {
+            PlanUnits::Dense(dense) => {
                 let row_major = dense.grid.cell_order() == Layout::RowMajor;
                 let one_dimension = dense.grid.ndim() == 1;
                 dense.tiles_of_slab() == Some(1) && (row_major || one_dimension)
@@ -115,7 +115,7 @@ impl ScanPlan {
         });
         let leading = schema.dimensions.first()?;
         let whole = leading.cell_val_num != CellValNum::Var && !leading.datatype.is_float();
-        let touching = Touching {
+        let touching = TouchingSlabs {
             // Zero and minus zero are one coordinate but two values, and the bounds of strings need not be values.
             allowed: whole && order.terms().len() == 1,
             // The order is by leading dimensions alone, all of them in the same direction.
@@ -314,7 +314,7 @@ enum OrderedBy {
 
 /// Whether the ranges of consecutive slabs may share a coordinate.
 #[derive(Debug, Clone, Copy)]
-struct Touching {
+struct TouchingSlabs {
     allowed: bool,
     /// Whether they may if all tiles of both slabs are of one fragment.
     in_fragment: bool,
@@ -322,7 +322,7 @@ struct Touching {
 
 /// Consecutive pieces that are read together.
 #[derive(Debug)]
-struct Slab<'a> {
+struct OrderedSlab<'a> {
     hi: Coordinate<'a>,
     lo: Coordinate<'a>,
     /// The fragment of all tiles, if it is only one.
@@ -331,9 +331,9 @@ struct Slab<'a> {
     pieces: Range<usize>,
 }
 
-impl Slab<'_> {
+impl OrderedSlab<'_> {
     /// Whether all rows of this slab come before those of another, whose range begins no earlier.
-    fn precedes(&self, next: &Self, touching: Touching) -> bool {
+    fn precedes(&self, next: &Self, touching: TouchingSlabs) -> bool {
         let same = self.fragment.is_some() && self.fragment == next.fragment;
         match self.hi.compare(&next.lo) {
             std::cmp::Ordering::Less => true,
@@ -355,10 +355,10 @@ impl Slab<'_> {
 }
 
 /// Groups ascending pieces into the smallest possible slabs.
-fn slabs<'a>(pieces: &[OrderedPiece<'a>], touching: Touching) -> Vec<Slab<'a>> {
-    let mut slabs: Vec<Slab<'a>> = Vec::new();
+fn slabs<'a>(pieces: &[OrderedPiece<'a>], touching: TouchingSlabs) -> Vec<OrderedSlab<'a>> {
+    let mut slabs: Vec<OrderedSlab<'a>> = Vec::new();
     for (i, piece) in pieces.iter().enumerate() {
-        let mut slab = Slab {
+        let mut slab = OrderedSlab {
             lo: piece.lo,
             hi: piece.hi,
             fragment: piece.fragment,
@@ -379,21 +379,21 @@ mod tests {
     use super::*;
     use crate::array::fragment::TileIdx;
 
-    const STRICT: Touching = Touching {
+    const STRICT: TouchingSlabs = TouchingSlabs {
         allowed: false,
         in_fragment: false,
     };
-    const ALLOWED: Touching = Touching {
+    const ALLOWED: TouchingSlabs = TouchingSlabs {
         allowed: true,
         in_fragment: false,
     };
-    const IN_FRAGMENT: Touching = Touching {
+    const IN_FRAGMENT: TouchingSlabs = TouchingSlabs {
         allowed: false,
         in_fragment: true,
     };
 
     /// The slabs of tiles, each tile given as (fragment, range).
-    fn parted(tiles: &[(usize, u64, u64)], touching: Touching) -> Vec<(usize, usize)> {
+    fn parted(tiles: &[(usize, u64, u64)], touching: TouchingSlabs) -> Vec<(usize, usize)> {
         let piece = |(i, (fragment, lo, hi)): (usize, &(usize, u64, u64))| OrderedPiece {
             lo: Coordinate::Key(*lo),
             hi: Coordinate::Key(*hi),

@@ -15,8 +15,8 @@
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, RTree};
 
-use super::boxes::{Clip, TileBounds};
-use super::versions::Neighbourhood;
+use super::boxes::{RankBox, TileBounds};
+use super::versions::TileNeighbourhood;
 use crate::scan::plan::sparse_units::{CellVersions, TileRef};
 
 /// The most cells de-duplicated together, unless the space cannot be cut any finer.
@@ -37,7 +37,7 @@ const CUTS_TRIED: usize = 8;
 
 /// A tile of an [`OverlappingUnit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member {
+pub struct OverlappingTile {
     /// Its position in the list of tiles.
     pub tile: usize,
     /// Whether all of its cells lie in the clip.
@@ -50,9 +50,9 @@ pub struct Member {
 #[derive(Debug)]
 pub struct OverlappingUnit {
     /// The tiles.
-    pub members: Vec<Member>,
+    pub members: Vec<OverlappingTile>,
     /// The box whose cells become rows.
-    pub clip: Clip,
+    pub clip: RankBox,
     /// Where versions of the members' cells may lie.
     pub versions: CellVersions,
     /// About how many cells become rows.
@@ -69,14 +69,14 @@ pub struct OverlapSplit {
 }
 
 /// Tiles in the order of their fragments, their boxes, and where each fragment may hold several versions of a cell.
-pub struct Overlaps<'a> {
+pub struct TileOverlaps<'a> {
     tiles: &'a [TileRef],
     bounds: &'a TileBounds,
     versions: &'a [CellVersions],
     witnesses: Vec<usize>,
 }
 
-impl<'a> Overlaps<'a> {
+impl<'a> TileOverlaps<'a> {
     /// `versions` says for each fragment where versions of a cell may lie within it.
     pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds, versions: &'a [CellVersions]) -> Self {
         Self {
@@ -89,18 +89,18 @@ impl<'a> Overlaps<'a> {
 
     /// Splits the tiles.
     pub fn split(mut self) -> OverlapSplit {
-        let index = Index::new(self.tiles, self.bounds);
+        let index = OverlapIndex::new(self.tiles, self.bounds);
         let (overlapping, disjoint): (Vec<_>, Vec<_>) =
             (0..self.tiles.len()).partition(|tile| self.is_overlapping(*tile, &index));
         let mut units = Vec::new();
         if !overlapping.is_empty() {
             let with_versions = |tile: &usize| self.versions_in(*tile) == CellVersions::Neighbours;
             let with_versions = overlapping.iter().copied().filter(with_versions);
-            let neighbourhood = Neighbourhood::new(self.tiles, self.bounds);
+            let neighbourhood = TileNeighbourhood::new(self.tiles, self.bounds);
             self.witnesses = neighbourhood.witnesses(&with_versions.collect::<Vec<_>>());
             let mut members = [overlapping, self.witnesses.clone()].concat();
             members.sort_unstable();
-            let whole = Clip::all(self.bounds.dimensions());
+            let whole = RankBox::all(self.bounds.dimensions());
             let cells = self.cells(&members, &whole);
             let most = (cells / UNITS).clamp(SMALLEST_UNIT_CELLS, UNIT_CELLS);
             let hard = (cells / FEWEST_UNITS).clamp(most, HARD_TO_CUT_CELLS);
@@ -118,7 +118,7 @@ impl<'a> Overlaps<'a> {
         versions.copied().unwrap_or(CellVersions::Anywhere)
     }
 
-    fn is_overlapping(&self, tile: usize, index: &Index) -> bool {
+    fn is_overlapping(&self, tile: usize, index: &OverlapIndex) -> bool {
         if self.versions_in(tile) == CellVersions::Anywhere {
             return true;
         }
@@ -134,7 +134,7 @@ impl<'a> Overlaps<'a> {
     }
 
     /// About how many cells of the members lie in the clip.
-    fn cells(&self, members: &[usize], clip: &Clip) -> u64 {
+    fn cells(&self, members: &[usize], clip: &RankBox) -> u64 {
         let cells = |m: &usize| {
             let cells = self.tiles.get(*m).map_or(0, |t| t.cells);
             cells as f64 * clip.share(self.bounds.tile(*m))
@@ -152,7 +152,7 @@ impl<'a> Overlaps<'a> {
     fn halve(
         &self,
         members: Vec<usize>,
-        clip: Clip,
+        clip: RankBox,
         (most, hard): (u64, u64),
         units: &mut Vec<OverlappingUnit>,
     ) {
@@ -191,14 +191,14 @@ impl<'a> Overlaps<'a> {
     }
 
     /// The unit of the members in a box; `None` if none of their cells becomes a row.
-    fn unit(&self, members: &[usize], clip: Clip, cells: u64) -> Option<OverlappingUnit> {
+    fn unit(&self, members: &[usize], clip: RankBox, cells: u64) -> Option<OverlappingUnit> {
         let first = members.first()?;
         let mut others = members.iter().map(|m| self.fragment(*m));
         let versions = match others.all(|other| other == self.fragment(*first)) {
             true => self.versions_in(*first),
             false => CellVersions::Anywhere,
         };
-        let member = |tile: &usize| Member {
+        let member = |tile: &usize| OverlappingTile {
             tile: *tile,
             inside: clip.covers(self.bounds.tile(*tile)),
             witness: self.witnesses.binary_search(tile).is_ok(),
@@ -216,7 +216,12 @@ impl<'a> Overlaps<'a> {
     /// The cut that leaves the fewest tiles on its larger side, counting tiles on both sides twice. `None` if no cut
     /// makes both sides clearly smaller, or if more than `most_twice` quarters of the tiles would lie on both sides,
     /// where they are fetched, decoded and compared twice.
-    fn best_cut(&self, members: &[usize], clip: &Clip, most_twice: usize) -> Option<(usize, u32)> {
+    fn best_cut(
+        &self,
+        members: &[usize],
+        clip: &RankBox,
+        most_twice: usize,
+    ) -> Option<(usize, u32)> {
         let n = members.len();
         let mut best: Option<(usize, (usize, u32))> = None;
         for (dim, range) in clip.0.iter().enumerate() {
@@ -251,16 +256,16 @@ impl<'a> Overlaps<'a> {
 }
 
 /// Boxes with the number of their tile.
-type Boxes = RTree<GeomWithData<Rectangle<[i64; 3]>, usize>>;
+type NumberedBoxes = RTree<GeomWithData<Rectangle<[i64; 3]>, usize>>;
 
 /// An index of the boxes of tiles: around the cells that are not NaN, and separately around all cells of the tiles that
 /// may hold NaN, if several fragments have such tiles.
-struct Index {
-    numbers: Boxes,
-    nan: Boxes,
+struct OverlapIndex {
+    numbers: NumberedBoxes,
+    nan: NumberedBoxes,
 }
 
-impl Index {
+impl OverlapIndex {
     fn new(tiles: &[TileRef], bounds: &TileBounds) -> Self {
         let entry = |ranks: &[(u32, u32)], tile| {
             let (lo, hi) = corners(ranks);
@@ -281,7 +286,7 @@ impl Index {
     }
 }
 
-fn near<'i>(index: &'i Boxes, ranks: &[(u32, u32)]) -> impl Iterator<Item = usize> + 'i {
+fn near<'i>(index: &'i NumberedBoxes, ranks: &[(u32, u32)]) -> impl Iterator<Item = usize> + 'i {
     let (lo, hi) = corners(ranks);
     let near = index.locate_in_envelope_intersecting(AABB::from_corners(lo, hi));
     near.map(|entry| entry.data)
@@ -314,8 +319,8 @@ mod tests {
         boxes.iter().enumerate().map(tile).collect()
     }
 
-    fn member(tile: usize) -> Member {
-        Member {
+    fn member(tile: usize) -> OverlappingTile {
+        OverlappingTile {
             tile,
             inside: true,
             witness: false,
@@ -326,7 +331,7 @@ mod tests {
     fn a_tile_is_alone_unless_another_fragment_meets_its_box() {
         let tiles = tiles(&[(0, 10), (0, 10), (1, 10)]);
         let bounds = TileBounds::of_line(vec![(0, 9), (10, 19), (15, 30)]);
-        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 2]).split();
+        let split = TileOverlaps::new(&tiles, &bounds, &[CellVersions::None; 2]).split();
         assert_eq!(split.disjoint, [0]);
         assert_eq!(split.units.len(), 1);
         assert_eq!(split.units[0].members, [member(1), member(2)]);
@@ -339,7 +344,7 @@ mod tests {
         let pairs = vec![(0, 9), (10, 19), (20, 29), (30, 39), (40, 49)];
         let split = |nan: [bool; 5]| {
             let bounds = TileBounds::of_floats(pairs.clone(), nan.to_vec());
-            Overlaps::new(&tiles, &bounds, &[CellVersions::None; 3]).split()
+            TileOverlaps::new(&tiles, &bounds, &[CellVersions::None; 3]).split()
         };
         let split_of_two = split([true, false, false, true, false]);
         assert_eq!(split_of_two.disjoint, [1, 2, 4]);
@@ -352,7 +357,7 @@ mod tests {
         // Coordinates that are not NaN overlap as before.
         let bounds = TileBounds::of_floats(vec![(0, 9), (9, 12)], vec![true, false]);
         let two = [tiles[0], tiles[2]];
-        let split = Overlaps::new(&two, &bounds, &[CellVersions::None; 2]).split();
+        let split = TileOverlaps::new(&two, &bounds, &[CellVersions::None; 2]).split();
         assert_eq!(split.units[0].members.len(), 2);
     }
 
@@ -360,7 +365,7 @@ mod tests {
     fn tiles_of_one_fragment_are_overlapping_where_copies_may_lie_anywhere() {
         let tiles = tiles(&[(0, 10), (0, 10)]);
         let bounds = TileBounds::of_line(vec![(0, 9), (9, 19)]);
-        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::Anywhere]).split();
+        let split = TileOverlaps::new(&tiles, &bounds, &[CellVersions::Anywhere]).split();
         assert!(split.disjoint.is_empty());
         assert!(
             split
@@ -368,7 +373,7 @@ mod tests {
                 .iter()
                 .all(|u| u.versions == CellVersions::Anywhere)
         );
-        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::Neighbours]).split();
+        let split = TileOverlaps::new(&tiles, &bounds, &[CellVersions::Neighbours]).split();
         assert_eq!(split.disjoint, [0, 1]);
     }
 
@@ -378,16 +383,16 @@ mod tests {
         let tiles = tiles(&[(0, 10), (0, 10), (0, 10), (0, 10), (1, 10)]);
         let bounds = TileBounds::of_line(pairs);
         let versions = [CellVersions::Neighbours, CellVersions::None];
-        let split = Overlaps::new(&tiles, &bounds, &versions).split();
+        let split = TileOverlaps::new(&tiles, &bounds, &versions).split();
         assert_eq!(split.disjoint, [0, 1, 3]);
-        let witness = |tile| Member {
+        let witness = |tile| OverlappingTile {
             witness: true,
             ..member(tile)
         };
         let expected = [witness(0), witness(1), member(2), member(4)];
         assert_eq!(split.units[0].members, expected);
         // Without versions within a fragment, its own tiles are not compared.
-        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 2]).split();
+        let split = TileOverlaps::new(&tiles, &bounds, &[CellVersions::None; 2]).split();
         assert_eq!(split.units[0].members, [member(2), member(4)]);
     }
 
@@ -403,7 +408,7 @@ mod tests {
         }
         let tiles = tiles(&refs);
         let bounds = TileBounds::of_line(pairs);
-        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 20]).split();
+        let split = TileOverlaps::new(&tiles, &bounds, &[CellVersions::None; 20]).split();
         // Every cut goes through a tile of nearly every fragment; otherwise there would be 32 units.
         let units = split.units.len() as u64;
         assert!(
@@ -431,7 +436,7 @@ mod tests {
         }
         let tiles = tiles(&refs);
         let bounds = TileBounds::of_line(pairs.clone());
-        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 4]).split();
+        let split = TileOverlaps::new(&tiles, &bounds, &[CellVersions::None; 4]).split();
         assert!(split.disjoint.is_empty());
         assert!(split.units.len() > 10, "{} units", split.units.len());
         for key in [0_u64, 3, 4567, 5000, 10_008] {

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::scan::plan::sparse_units::{SparseUnit, TileRef};
 use crate::scan::spec::ScanSpec;
 use crate::stats::pruner::{TilePruner, Verdict};
-use crate::stats::{Candidate, Extent, KnownStatistics, StatisticsCache};
+use crate::stats::{CandidateTile, KnownStatistics, StatisticsCache, TileExtent};
 
 /// With more fragments than this, statistics are loaded when tiles are about to be read.
 const MOST_FRAGMENTS: usize = 256;
@@ -23,7 +23,7 @@ const MOST_FRAGMENTS: usize = 256;
 const CONCURRENCY: usize = 16;
 
 /// Prunes tiles while a scan is planned.
-pub(super) struct Pruning {
+pub(super) struct TilePruning {
     /// The statistics of tiles that have been loaded.
     pub statistics_cache: StatisticsCache,
     /// Whether pruning by attributes is left to the scan.
@@ -32,9 +32,9 @@ pub(super) struct Pruning {
 }
 
 /// A fragment, the boxes of its tiles, and the tiles that are left.
-pub(super) type Left = (Arc<Fragment>, Arc<TileBoxes>, Vec<TileRef>);
+pub(super) type PrunedFragment = (Arc<Fragment>, Arc<TileBoxes>, Vec<TileRef>);
 
-impl Pruning {
+impl TilePruning {
     /// Pruning by the predicate of a scan.
     pub fn new(spec: &ScanSpec) -> Self {
         Self {
@@ -56,16 +56,20 @@ impl Pruning {
     }
 
     /// Prunes tiles by their coordinates.
-    pub fn by_coordinates(&self, left: &mut [Left], counts: &mut PlanCounts) -> Result<()> {
+    pub fn by_coordinates(
+        &self,
+        left: &mut [PrunedFragment],
+        counts: &mut PlanCounts,
+    ) -> Result<()> {
         let reads = |p: &&Arc<dyn TilePruner>| self.statistics_cache.reads_dimensions(p.as_ref());
         let Some(pruner) = self.pruner.as_ref().filter(reads) else {
             return Ok(());
         };
         let candidates = left.iter().flat_map(|(_, boxes, tiles)| {
-            tiles.iter().map(|tile| Candidate {
+            tiles.iter().map(|tile| CandidateTile {
                 tile: tile.tile,
                 cells: tile.cells as u64,
-                extent: Extent::Box(boxes),
+                extent: TileExtent::Box(boxes),
                 known: None,
             })
         });
@@ -89,7 +93,7 @@ impl Pruning {
 
     /// Prunes the oldest fragments as far as their names and times prove that none of their cells matches. All that
     /// their cells can hide is cells of fragments older still, which do not match either.
-    pub fn oldest(&self, left: &mut [Left], counts: &mut PlanCounts) -> Result<()> {
+    pub fn oldest(&self, left: &mut [PrunedFragment], counts: &mut PlanCounts) -> Result<()> {
         let statistics = &self.statistics_cache;
         let reads = |p: &&Arc<dyn TilePruner>| statistics.reads_system_columns(p.as_ref());
         let Some(pruner) = self.pruner.as_ref().filter(reads) else {
@@ -103,10 +107,10 @@ impl Pruning {
             .iter()
             .zip(&known)
             .flat_map(|((_, boxes, tiles), known)| {
-                tiles.iter().map(move |tile| Candidate {
+                tiles.iter().map(move |tile| CandidateTile {
                     tile: tile.tile,
                     cells: tile.cells as u64,
-                    extent: Extent::Box(boxes),
+                    extent: TileExtent::Box(boxes),
                     known: Some(known),
                 })
             });
@@ -155,10 +159,10 @@ impl Pruning {
             while known.peek().is_some_and(|(n, _)| *n != tile.fragment) {
                 known.next();
             }
-            Ok(Candidate {
+            Ok(CandidateTile {
                 tile: tile.tile,
                 cells: tile.cells as u64,
-                extent: Extent::Box(boxes.get(tile.fragment).ok_or_else(unplanned)?),
+                extent: TileExtent::Box(boxes.get(tile.fragment).ok_or_else(unplanned)?),
                 known: known.peek().map(|(_, known)| known.as_ref()),
             })
         });

@@ -9,7 +9,7 @@ use arrow::array::ArrayRef;
 use serde::{Deserialize, Serialize};
 
 use super::dense::DensePlan;
-use super::{ScanPlan, Units, share};
+use super::{PlanUnits, ScanPlan, share};
 use crate::arrow::stored_values;
 use crate::error::Result;
 use crate::format::schema::CellValNum;
@@ -61,8 +61,8 @@ impl ScanPlan {
             return None;
         }
         let mut spans = match &self.units {
-            Units::Sparse(units) => self.sparse_spans(units)?,
-            Units::Dense(dense) => dense_spans(dense, self.spec.subarray.dim(0))?,
+            PlanUnits::Sparse(units) => self.sparse_spans(units)?,
+            PlanUnits::Dense(dense) => dense_spans(dense, self.spec.subarray.dim(0))?,
         };
         spans.sort_unstable_by_key(|span| (span.lo, span.hi));
         let (first, last) = (spans.first()?.lo, spans.iter().map(|s| s.hi).max()?);

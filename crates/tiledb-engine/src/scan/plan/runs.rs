@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::dense::DensePlan;
-use super::{ScanPlan, Units};
+use super::{PlanUnits, ScanPlan};
 use crate::array::fragment::boxes::TileRange;
 use crate::format::schema::{CellValNum, Layout};
 use crate::geometry::key;
@@ -18,8 +18,8 @@ impl ScanPlan {
     /// ranges and boxes: conditions on attributes leave shorter runs, and cells may be spread unevenly.
     pub fn run_length(&self, dimensions: &[usize]) -> u64 {
         match &self.units {
-            Units::Dense(dense) => self.dense_run_length(dimensions, dense),
-            Units::Sparse(units) => self.sparse_run_length(dimensions, units),
+            PlanUnits::Dense(dense) => self.dense_run_length(dimensions, dense),
+            PlanUnits::Sparse(units) => self.sparse_run_length(dimensions, units),
         }
     }
 

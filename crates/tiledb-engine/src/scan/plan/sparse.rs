@@ -5,14 +5,14 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use super::boxes::TileBounds;
-use super::overlap::{Member, OverlappingUnit, Overlaps};
-use super::pruning::Pruning;
+use super::overlap::{OverlappingTile, OverlappingUnit, TileOverlaps};
+use super::pruning::TilePruning;
 use super::sparse_units::{CellVersions, SparseUnit, TileRef, group_disjoint, unit_cells};
-use super::versions::{Neighbourhood, copies_within};
-use super::{PlanCounts, ScanPlan, Units, needed_columns};
+use super::versions::{TileNeighbourhood, copies_within};
+use super::{PlanCounts, PlanUnits, ScanPlan, needed_columns};
 use crate::array::fragment::boxes::{TileBoxes, TileRange};
 use crate::array::fragment::{Fragment, TileIdx};
-use crate::array::window::Visibility;
+use crate::array::window::WindowVisibility;
 use crate::error::{Result, ResultExt};
 use crate::format::schema::{ArraySchema, Layout};
 use crate::geometry::key;
@@ -57,7 +57,7 @@ impl SparsePlan {
             .collect::<Vec<_>>();
         self.counts.fragments_pruned = self.counts.fragments - touched.len() as u64;
         let storage = &snapshot.storage;
-        let mut pruning = Pruning::new(&self.spec);
+        let mut pruning = TilePruning::new(&self.spec);
         let resolves = self.spec.hides_older_versions()
             && (touched.len() > 1 || touched.iter().any(|f| f.footer.has_timestamps));
         let known = KnownOf {
@@ -92,7 +92,7 @@ impl SparsePlan {
             is_dimension && (compares || !self.spec.subarray.dim(column).is_all())
         };
         let needed = needed_columns(&self.spec, tested);
-        let partly_visible = |f: &Fragment| f.visibility == Visibility::ByCell;
+        let partly_visible = |f: &Fragment| f.visibility == WindowVisibility::ByCell;
         let needs_timestamps = compares || fragments.iter().any(|f| partly_visible(f));
         let proven = pruning.all_proven(&self.spec, &units);
         let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, &units, proven);
@@ -113,7 +113,7 @@ impl SparsePlan {
             boxes: candidates.into_iter().map(|c| c.boxes).collect(),
             statistics_cache: Arc::new(pruning.statistics_cache),
             prunes_late: pruning.prunes_late,
-            units: Units::Sparse(units.into_iter().map(Arc::new).collect()),
+            units: PlanUnits::Sparse(units.into_iter().map(Arc::new).collect()),
             counts: self.counts,
             exact_rows,
             max_rows,
@@ -175,7 +175,7 @@ impl SparsePlan {
         &mut self,
         fragments: &[Arc<Fragment>],
         candidates: &[SparseCandidates],
-        pruning: &mut Pruning,
+        pruning: &mut TilePruning,
     ) -> Result<Vec<SparseUnit>> {
         let table = Arc::clone(&self.spec.table);
         let schema = &table.snapshot.schema;
@@ -210,7 +210,7 @@ impl SparsePlan {
             .flat_map(SparseCandidates::of_tiles)
             .collect::<Vec<_>>();
         let bounds = TileBounds::new(schema, &of_tiles);
-        let split = Overlaps::new(&tiles, &bounds, &versions).split();
+        let split = TileOverlaps::new(&tiles, &bounds, &versions).split();
         let pick = |i: &usize| tiles.get(*i).copied();
         let mut disjoint = split.disjoint.iter().filter_map(pick).collect::<Vec<_>>();
         self.counts.tiles_overlapping = (tiles.len() - disjoint.len()) as u64;
@@ -220,7 +220,7 @@ impl SparsePlan {
             .await?;
         let unit_cells = unit_cells(&disjoint);
         let mut units = Vec::new();
-        let neighbourhood = Neighbourhood::new(&tiles, &bounds);
+        let neighbourhood = TileNeighbourhood::new(&tiles, &bounds);
         for of_fragment in disjoint.chunk_by(|a, b| a.fragment == b.fragment) {
             let fragment = of_fragment.first().map(|tile| tile.fragment);
             let versions = fragment.and_then(|fragment| versions.get(fragment));
@@ -252,7 +252,7 @@ impl SparsePlan {
             let clip = self.spec.subarray.intersect(&clip);
             let those = |witness: bool| {
                 let members = members.iter().filter(move |m| m.witness == witness);
-                let tiles = members.filter_map(|Member { tile, inside, .. }| {
+                let tiles = members.filter_map(|OverlappingTile { tile, inside, .. }| {
                     let tile = tiles.get(*tile).copied()?;
                     Some(TileRef {
                         covered: tile.covered && *inside,
@@ -291,7 +291,9 @@ impl SparsePlan {
             let exact = proven
                 && no_copies
                 && tiles().all(|t| t.covered && t.no_deletes)
-                && fragments.iter().all(|f| f.visibility == Visibility::Whole);
+                && fragments
+                    .iter()
+                    .all(|f| f.visibility == WindowVisibility::Whole);
             return (exact.then_some(max.into()), max);
         }
         let tiles = || candidates.iter().flat_map(|c| &c.tiles);
@@ -299,7 +301,9 @@ impl SparsePlan {
         let exact = no_copies
             && self.spec.predicate.is_none()
             && tiles().all(|t| t.covered && t.no_deletes)
-            && fragments.iter().all(|f| f.visibility == Visibility::Whole);
+            && fragments
+                .iter()
+                .all(|f| f.visibility == WindowVisibility::Whole);
         (exact.then_some(max.into()), max)
     }
 }

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::geometry::domain::KeyBox;
 
 /// A box with what lies in it.
-type Boxed<T> = GeomWithData<Rectangle<[i64; 3]>, T>;
+type BoxedItem<T> = GeomWithData<Rectangle<[i64; 3]>, T>;
 
 /// The number of fragments in the newest block.
 const NEWEST_BLOCK: usize = 16;
@@ -25,7 +25,7 @@ const NEWEST_BLOCK: usize = 16;
 #[derive(Debug, Clone, Default)]
 pub struct FragmentIndex {
     /// The numbers of fragments, in blocks from the newest to the oldest.
-    blocks: Vec<RTree<Boxed<usize>>>,
+    blocks: Vec<RTree<BoxedItem<usize>>>,
 }
 
 impl FragmentIndex {
@@ -75,7 +75,7 @@ pub struct ScatteredTile {
 /// The tiles of all sparse fragments of a dense scan.
 #[derive(Debug, Default)]
 pub struct ScatteredTiles {
-    index: RTree<Boxed<ScatteredTile>>,
+    index: RTree<BoxedItem<ScatteredTile>>,
 }
 
 impl ScatteredTiles {

@@ -43,12 +43,12 @@ pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<CellVersi
 }
 
 /// Tiles in the order of their fragments, and their boxes, to find the witnesses of units.
-pub struct Neighbourhood<'a> {
+pub struct TileNeighbourhood<'a> {
     tiles: &'a [TileRef],
     bounds: &'a TileBounds,
 }
 
-impl<'a> Neighbourhood<'a> {
+impl<'a> TileNeighbourhood<'a> {
     /// Looks for witnesses among these tiles.
     pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds) -> Self {
         Self { tiles, bounds }
@@ -151,7 +151,7 @@ pub fn witnesses_of_rest(
     });
     let boxes = boxes.collect::<Result<Vec<(&TileBoxes, usize)>>>()?;
     let bounds = TileBounds::new(&plan.spec.table.snapshot.schema, &boxes);
-    let neighbourhood = Neighbourhood::new(&tiles, &bounds);
+    let neighbourhood = TileNeighbourhood::new(&tiles, &bounds);
     let left = left.iter().filter_map(|tile| neighbourhood.position(tile));
     let witnesses = neighbourhood.witnesses(&left.collect::<Vec<_>>());
     let witnesses = witnesses.into_iter();
@@ -180,7 +180,7 @@ mod tests {
         let bounds = vec![(0, 5), (5, 5), (5, 5), (5, 9), (9, 12), (13, 20), (20, 20)];
         let bounds = TileBounds::of_line(bounds);
         let tiles = tiles(&[10; 7]);
-        let witnesses = |read: &[usize]| Neighbourhood::new(&tiles, &bounds).witnesses(read);
+        let witnesses = |read: &[usize]| TileNeighbourhood::new(&tiles, &bounds).witnesses(read);
         assert_eq!(witnesses(&[0]), [1, 2, 3]);
         assert_eq!(witnesses(&[3]), [0, 1, 2, 4]);
         assert_eq!(witnesses(&[1]), [0, 2, 3]);
@@ -191,7 +191,7 @@ mod tests {
         // A tile outside the subarray has no cell to share.
         let gap = [0, 1, 3].map(|tile| tiles[tile]);
         let bounds = TileBounds::of_line(vec![(0, 5), (5, 5), (5, 9)]);
-        assert_eq!(Neighbourhood::new(&gap, &bounds).witnesses(&[0]), [1]);
+        assert_eq!(TileNeighbourhood::new(&gap, &bounds).witnesses(&[0]), [1]);
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         let tiles = tiles(&[most, 1, 1, most, most, 1]);
         let bounds = vec![(0, 5), (5, 7), (8, 9), (9, 12), (12, 30), (30, 40)];
         let bounds = TileBounds::of_line(bounds);
-        let neighbourhood = Neighbourhood::new(&tiles, &bounds);
+        let neighbourhood = TileNeighbourhood::new(&tiles, &bounds);
         let units = |read: &[usize]| {
             let read = read.iter().map(|tile| tiles[*tile]).collect::<Vec<_>>();
             let numbers = |tiles: &[TileRef]| tiles.iter().map(|t| t.tile.0).collect::<Vec<_>>();

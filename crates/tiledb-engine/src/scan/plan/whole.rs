@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::dense::{DensePlan, StoredAs};
-use super::{ScanPlan, Units};
+use super::{PlanUnits, ScanPlan};
 use crate::array::fragment::TileIdx;
-use crate::array::window::Visibility;
+use crate::array::window::WindowVisibility;
 use crate::geometry::domain::KeyBox;
 use crate::scan::plan::sparse_units::{
     CellVersions, SparseUnit, TileRef, group_disjoint, unit_cells,
@@ -37,8 +37,8 @@ impl ScanPlan {
     /// The whole tiles, in the order of their numbers.
     pub fn whole_tiles(&self) -> Vec<WholeTile> {
         match &self.units {
-            Units::Sparse(units) => self.whole_sparse_tiles(units),
-            Units::Dense(dense) => self.whole_dense_tiles(dense),
+            PlanUnits::Sparse(units) => self.whole_sparse_tiles(units),
+            PlanUnits::Dense(dense) => self.whole_dense_tiles(dense),
         }
     }
 
@@ -46,8 +46,8 @@ impl ScanPlan {
     #[must_use]
     pub fn without(&self, ordinals: &[u64]) -> Self {
         let units = match &self.units {
-            Units::Sparse(units) => Units::Sparse(sparse_rest(units, ordinals)),
-            Units::Dense(dense) => Units::Dense(Box::new(dense.without(ordinals))),
+            PlanUnits::Sparse(units) => PlanUnits::Sparse(sparse_rest(units, ordinals)),
+            PlanUnits::Dense(dense) => PlanUnits::Dense(Box::new(dense.without(ordinals))),
         };
         Self {
             exact_rows: None,
@@ -58,7 +58,8 @@ impl ScanPlan {
     fn whole_sparse_tiles(&self, units: &[Arc<SparseUnit>]) -> Vec<WholeTile> {
         let whole = |tile: &TileRef| {
             let fragment = self.fragments.get(tile.fragment);
-            let visible = fragment.is_some_and(|f| f.fragment.visibility == Visibility::Whole);
+            let visible =
+                fragment.is_some_and(|f| f.fragment.visibility == WindowVisibility::Whole);
             let asked = self.spec.predicate.is_none() || tile.proven;
             visible && asked && tile.covered && tile.no_deletes
         };

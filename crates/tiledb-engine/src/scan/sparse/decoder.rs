@@ -5,30 +5,34 @@ use std::ops::Range;
 use arrow::array::{Array, ArrayRef};
 
 use super::fragment;
-use crate::arrow::{Cells, Strings};
+use crate::arrow::{TileStrings, UnfilteredCells};
 use crate::error::Result;
 use crate::filter::{ChunkChoice, EncodedStrings};
 use crate::scan::context::ScanContext;
 use crate::scan::plan::sparse_units::TileRef;
-use crate::tile::decode::{ColumnDecoder, Needed};
-use crate::tile::fetch::{Fetched, TileTicket};
+use crate::tile::decode::{ColumnDecoder, NeededCells};
+use crate::tile::fetch::{FetchedBytes, TileTicket};
 use crate::tile::fields::{ColumnRequest, FragmentScan, TileOf};
-use crate::tile::needles::{Finds, Needles};
+use crate::tile::needles::{NeedleMatches, NeedleSet};
 use crate::tile::selection;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// Decodes the fields of a tile.
 pub(super) struct TileDecoder<'a> {
     pub context: &'a ScanContext,
     pub scan: &'a FragmentScan,
     pub of: TileOf<'a>,
-    fetched: &'a Fetched,
+    fetched: &'a FetchedBytes,
     /// Whether the tile has been counted as decoded.
     counted: bool,
 }
 
 impl<'a> TileDecoder<'a> {
-    pub fn new(context: &'a ScanContext, tile: &TileRef, fetched: &'a Fetched) -> Result<Self> {
+    pub fn new(
+        context: &'a ScanContext,
+        tile: &TileRef,
+        fetched: &'a FetchedBytes,
+    ) -> Result<Self> {
         Ok(Self {
             context,
             scan: fragment(&context.plan, tile)?,
@@ -48,12 +52,12 @@ impl<'a> TileDecoder<'a> {
         &mut self,
         request: &ColumnRequest,
         kept: &[bool],
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
+        scratch: &mut DecodeScratch,
+    ) -> Result<UnfilteredCells> {
         let any_kept = |cells: Range<usize>| kept.get(cells).is_none_or(selection::any_selected);
         let needed = match kept.is_empty() {
-            true => Needed::All,
-            false => Needed::Where(&any_kept),
+            true => NeededCells::All,
+            false => NeededCells::Where(&any_kept),
         };
         self.decode(request, needed, scratch)
     }
@@ -64,17 +68,17 @@ impl<'a> TileDecoder<'a> {
         &mut self,
         request: &ColumnRequest,
         choice: &mut dyn ChunkChoice,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
-        self.decode(request, Needed::Chosen(choice), scratch)
+        scratch: &mut DecodeScratch,
+    ) -> Result<UnfilteredCells> {
+        self.decode(request, NeededCells::Chosen(choice), scratch)
     }
 
     fn decode(
         &mut self,
         request: &ColumnRequest,
-        needed: Needed<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
+        needed: NeededCells<'_>,
+        scratch: &mut DecodeScratch,
+    ) -> Result<UnfilteredCells> {
         self.count_decoded();
         let (fetched, of) = (self.fetched, self.of);
         self.scan
@@ -85,9 +89,9 @@ impl<'a> TileDecoder<'a> {
     pub fn strings(
         &mut self,
         request: &ColumnRequest,
-        needles: Option<&Needles>,
-        scratch: &mut Scratch,
-    ) -> Result<Option<(Strings, Finds)>> {
+        needles: Option<&NeedleSet>,
+        scratch: &mut DecodeScratch,
+    ) -> Result<Option<(TileStrings, NeedleMatches)>> {
         self.count_decoded();
         let (fetched, of) = (self.fetched, self.of);
         self.scan
@@ -101,7 +105,12 @@ impl<'a> TileDecoder<'a> {
     }
 
     /// The strings of some cells, out of those that [`Self::strings`] returned.
-    pub fn strings_of(&self, column: usize, strings: &Strings, cells: &[u32]) -> Result<ArrayRef> {
+    pub fn strings_of(
+        &self,
+        column: usize,
+        strings: &TileStrings,
+        cells: &[u32],
+    ) -> Result<ArrayRef> {
         let some = |decoder: &ColumnDecoder| decoder.strings_of(strings, cells);
         let array = self.scan.of_strings(column, self.of, some)?;
         self.count_bytes(&array);
@@ -109,7 +118,7 @@ impl<'a> TileDecoder<'a> {
     }
 
     /// All strings that [`Self::strings`] returned, as an Arrow array.
-    pub fn all_strings(&self, column: usize, strings: Strings) -> Result<ArrayRef> {
+    pub fn all_strings(&self, column: usize, strings: TileStrings) -> Result<ArrayRef> {
         let all = |decoder: &ColumnDecoder| decoder.all_strings(strings);
         let array = self.scan.of_strings(column, self.of, all)?;
         self.count_bytes(&array);
@@ -117,7 +126,7 @@ impl<'a> TileDecoder<'a> {
     }
 
     /// Converts what [`Self::cells`] returned to an Arrow array.
-    pub fn to_array(&self, column: usize, cells: Cells) -> Result<ArrayRef> {
+    pub fn to_array(&self, column: usize, cells: UnfilteredCells) -> Result<ArrayRef> {
         let array = self.scan.to_array(column, cells, self.of)?;
         self.count_bytes(&array);
         Ok(array)
@@ -128,7 +137,7 @@ impl<'a> TileDecoder<'a> {
         &mut self,
         request: &ColumnRequest,
         kept: &[bool],
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<ArrayRef> {
         let cells = self.cells(request, kept, scratch)?;
         self.to_array(request.column, cells)
@@ -145,7 +154,7 @@ impl<'a> TileDecoder<'a> {
     pub fn times(
         &mut self,
         ticket: Option<TileTicket>,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Option<Vec<u64>>> {
         let Some(ticket) = ticket else {
             return Ok(None);

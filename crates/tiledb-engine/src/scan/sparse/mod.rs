@@ -23,17 +23,17 @@ use self::request::{FirstRound, UnitReader};
 use self::tile::TileWork;
 use super::plan::ScanPlan;
 use super::rounds::{self, RoundColumns, RoundRequests, TwoRoundUnit};
-use super::rows::{Columns, batch};
+use super::rows::{DecodedColumns, batch};
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
 use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
-use crate::tile::fetch::{FetchList, Fetched};
+use crate::tile::fetch::{FetchList, FetchedBytes};
 use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::selection::Selection;
-use crate::tile::tile_memory::Scratch;
-use crate::tile::visibility::{BYTES_PER_COMPARED_CELL, Runs, hide_older_versions};
+use crate::tile::tile_memory::DecodeScratch;
+use crate::tile::visibility::{BYTES_PER_COMPARED_CELL, ComparedRuns, hide_older_versions};
 
 /// Reads a unit; the grant accounts for the memory of the batches.
 pub async fn read_unit(
@@ -59,7 +59,7 @@ struct TileState {
     /// The cells that become rows; at least one.
     selection: Selection,
     /// The decoded columns of these rows.
-    columns: Columns,
+    columns: DecodedColumns,
 }
 
 impl TwoRoundUnit for TileRun {
@@ -104,8 +104,8 @@ impl TwoRoundUnit for TileRun {
         &self,
         context: &ScanContext,
         first: Vec<FirstRound>,
-        fetched: &Fetched,
-        scratch: &mut Scratch,
+        fetched: &FetchedBytes,
+        scratch: &mut DecodeScratch,
     ) -> Result<Vec<TileState>> {
         let mut tiles = Vec::with_capacity(first.len());
         for request in first {
@@ -147,8 +147,8 @@ impl TwoRoundUnit for TileRun {
         context: &ScanContext,
         state: &mut TileState,
         requests: &Vec<ColumnRequest>,
-        fetched: &Fetched,
-        scratch: &mut Scratch,
+        fetched: &FetchedBytes,
+        scratch: &mut DecodeScratch,
     ) -> Result<()> {
         let mut decoder = TileDecoder::new(context, &state.tile, fetched)?;
         let kept = state.selection.to_bools();
@@ -181,7 +181,7 @@ fn hide_older(
     context: &ScanContext,
     versions: CellVersions,
     tiles: &mut [TileWork<'_>],
-    scratch: &mut Scratch,
+    scratch: &mut DecodeScratch,
 ) -> Result<usize> {
     let before = count_witnesses(tiles);
     let hidden = match versions {
@@ -210,7 +210,7 @@ fn count_witnesses(tiles: &[TileWork<'_>]) -> usize {
 
 /// Compares each cell with those before it. Coordinates of a dimension are decoded only for tiles in which neighbours
 /// are equal in the dimensions before, and times only for tiles with several versions of a cell.
-fn among_neighbours(tiles: &mut [TileWork<'_>], scratch: &mut Scratch) -> Result<usize> {
+fn among_neighbours(tiles: &mut [TileWork<'_>], scratch: &mut DecodeScratch) -> Result<usize> {
     let Some(tile) = tiles.first() else {
         return Ok(0);
     };
@@ -237,7 +237,7 @@ fn among_neighbours(tiles: &mut [TileWork<'_>], scratch: &mut Scratch) -> Result
             tile.decode_coordinates(*first, scratch)?;
         }
     }
-    let mut runs = Runs::new(tiles.iter().map(TileWork::asked));
+    let mut runs = ComparedRuns::new(tiles.iter().map(TileWork::asked));
     for d in dimensions {
         for tile in in_runs(&runs, tiles) {
             tile.decode_coordinates(d, scratch)?;
@@ -261,7 +261,7 @@ fn among_neighbours(tiles: &mut [TileWork<'_>], scratch: &mut Scratch) -> Result
 }
 
 fn in_runs<'t, 'a>(
-    runs: &Runs,
+    runs: &ComparedRuns,
     tiles: &'t mut [TileWork<'a>],
 ) -> impl Iterator<Item = &'t mut TileWork<'a>> {
     let tiles = tiles.iter_mut().enumerate();
@@ -270,7 +270,7 @@ fn in_runs<'t, 'a>(
 
 /// Calls `of` on each tile that takes part in a run of equal cells.
 fn of_runs<'t, 'a, T>(
-    runs: &Runs,
+    runs: &ComparedRuns,
     tiles: &'t [TileWork<'a>],
     of: impl Fn(&'t TileWork<'a>) -> Result<T>,
 ) -> Result<Vec<Option<T>>> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::fragment;
-use crate::array::window::Visibility;
+use crate::array::window::WindowVisibility;
 use crate::error::Result;
 use crate::geometry::subarray::DimRanges;
 use crate::scan::context::ScanContext;
@@ -126,7 +126,7 @@ impl<'a> UnitReader<'a> {
         list: &mut FetchList,
     ) -> Result<Option<TileTicket>> {
         let scan = fragment(&self.context.plan, tile)?;
-        let partly = scan.fragment.visibility == Visibility::ByCell;
+        let partly = scan.fragment.visibility == WindowVisibility::ByCell;
         let by_time = !tile.no_deletes && scan.deletes().needs_timestamps();
         if !self.compares() && !partly && !by_time {
             return Ok(None);

@@ -23,7 +23,7 @@ use crate::filter::ChunkChoice;
 use crate::format::datatype::Datatype;
 use crate::format::schema::{CellValNum, Dimension, Layout};
 use crate::geometry::cell_order::GlobalOrder;
-use crate::geometry::key::{self, Native, with_native};
+use crate::geometry::key::{self, NativeKey, with_native};
 use crate::geometry::subarray::DimRanges;
 
 /// With fewer chunks, a search skips none,
@@ -34,11 +34,11 @@ pub(super) const FEWEST_CELLS: usize = 8 << 10;
 const GUESSES: u8 = 3;
 
 /// A position in the order of a tile's cells: whether it is in the second ascent, and the step.
-type Position = (bool, u64);
+type SearchPosition = (bool, u64);
 
 /// Consecutive chunks that are not decoded, between two that are.
 #[derive(Debug)]
-struct Gap {
+struct ChunkGap {
     /// Indices into the list of chunks.
     chunks: Range<usize>,
     guesses: u8,
@@ -46,7 +46,7 @@ struct Gap {
 
 /// The state of a search.
 #[derive(Debug)]
-pub(super) struct Search<'a> {
+pub(super) struct TileSearch<'a> {
     by: &'a SearchBy,
     datatype: Datatype,
     order: &'a GlobalOrder,
@@ -59,14 +59,14 @@ pub(super) struct Search<'a> {
     skipped: Vec<bool>,
     /// The step at which the second ascent ends, and the one at which the first begins, once both are known.
     turn: Option<(u64, u64)>,
-    gaps: Vec<Gap>,
+    gaps: Vec<ChunkGap>,
     /// Chunks that must be decoded, whatever they hold.
     due: Vec<usize>,
     /// Whether the search has given up: chunks contradict the order, or do not hold whole cells.
     lost: bool,
 }
 
-impl<'a> Search<'a> {
+impl<'a> TileSearch<'a> {
     /// A search for the cells in `ranges`.
     pub fn new(
         by: &'a SearchBy,
@@ -117,7 +117,7 @@ impl<'a> Search<'a> {
     }
 
     /// The position of a step; `None` if the order does not allow it.
-    fn position(&self, step: u64) -> Option<Position> {
+    fn position(&self, step: u64) -> Option<SearchPosition> {
         match self.turn {
             None => Some((false, step)),
             Some((_, start)) if step >= start => Some((false, step)),
@@ -127,7 +127,7 @@ impl<'a> Search<'a> {
     }
 
     /// The positions of the cells right before and after a gap.
-    fn around(&self, chunks: &Range<usize>) -> Option<(Position, Position)> {
+    fn around(&self, chunks: &Range<usize>) -> Option<(SearchPosition, SearchPosition)> {
         let (min, max) = (*self.by.bounds.start(), *self.by.bounds.end());
         let end = |chunk: Option<usize>| self.ends.get(chunk?).copied().flatten();
         let before = end(chunks.start.checked_sub(1)).map_or(min, |(_, last)| last);
@@ -137,7 +137,7 @@ impl<'a> Search<'a> {
     }
 
     /// The steps between two positions, in one or two ranges.
-    fn steps(&self, from: Position, to: Position) -> [Option<(u64, u64)>; 2] {
+    fn steps(&self, from: SearchPosition, to: SearchPosition) -> [Option<(u64, u64)>; 2] {
         match (from, to) {
             ((true, _), _) | (_, (false, _)) => [Some((from.1, to.1)), None],
             _ => [
@@ -157,7 +157,7 @@ impl<'a> Search<'a> {
     }
 
     /// The chunk of a gap that most likely holds the first wanted cells; `None` if none can hold any.
-    fn guess(&self, gap: &Gap, from: Position, to: Position) -> Option<usize> {
+    fn guess(&self, gap: &ChunkGap, from: SearchPosition, to: SearchPosition) -> Option<usize> {
         let pieces = self.steps(from, to);
         // The distance of the wanted step from the start of the gap, and the number of steps in it.
         let (mut target, mut all) = (None, 0_u64);
@@ -177,7 +177,7 @@ impl<'a> Search<'a> {
     }
 
     /// Skips a gap, or splits it at a chunk to decode.
-    fn look_at(&mut self, gap: &Gap) {
+    fn look_at(&mut self, gap: &ChunkGap) {
         let Some((from, to)) = self.around(&gap.chunks) else {
             self.give_up();
             return;
@@ -191,12 +191,12 @@ impl<'a> Search<'a> {
         let parts = [gap.chunks.start..guess, guess + 1..gap.chunks.end];
         let parts = parts.into_iter().filter(|chunks| !chunks.is_empty());
         self.gaps
-            .extend(parts.map(|chunks| Gap { chunks, guesses }));
+            .extend(parts.map(|chunks| ChunkGap { chunks, guesses }));
         self.due.push(guess);
     }
 }
 
-impl ChunkChoice for Search<'_> {
+impl ChunkChoice for TileSearch<'_> {
     fn begin(&mut self, chunks: &[Range<usize>]) {
         let width = self.datatype.size().max(1);
         let chunks = chunks.iter().enumerate().filter(|(_, b)| !b.is_empty());
@@ -213,7 +213,7 @@ impl ChunkChoice for Search<'_> {
         } else if self.by.twice {
             self.due = vec![count - 1, 0];
         } else {
-            self.gaps = vec![Gap {
+            self.gaps = vec![ChunkGap {
                 chunks: 0..count,
                 guesses: 0,
             }];
@@ -256,7 +256,7 @@ impl ChunkChoice for Search<'_> {
                     return;
                 }
                 self.turn = Some((end, start));
-                self.gaps.push(Gap {
+                self.gaps.push(ChunkGap {
                     chunks: 1..self.chunks.len() - 1,
                     guesses: 0,
                 });

@@ -5,32 +5,32 @@ mod text;
 use super::TileState;
 use super::decoder::TileDecoder;
 use super::request::FirstRound;
-use super::search::{self, Search, search_by};
+use super::search::{self, TileSearch, search_by};
 use crate::array::fragment::TileIdx;
 use crate::array::table::ArrayTable;
-use crate::array::window::Visibility;
-use crate::arrow::{Cells, ColumnType, check_memory};
+use crate::array::window::WindowVisibility;
+use crate::arrow::{ColumnType, UnfilteredCells, check_memory};
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
 use crate::geometry::cell_order::GlobalOrder;
 use crate::geometry::subarray::Subarray;
 use crate::scan::plan::sparse_units::{CellVersions, SparseUnit};
-use crate::scan::rows::Columns;
-use crate::scan::sparse::tile::text::Texts;
+use crate::scan::rows::DecodedColumns;
+use crate::scan::sparse::tile::text::ConditionTexts;
 use crate::scan::spec::Predicate;
 use crate::tile::coordinates::DimCells;
 use crate::tile::deletes::CellTimes;
 use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::selection;
-use crate::tile::tile_memory::Scratch;
-use crate::tile::visibility::{Asked, ComparedTile, TimedTile};
+use crate::tile::tile_memory::DecodeScratch;
+use crate::tile::visibility::{ComparedCells, ComparedTile, TimedTile};
 
 /// A tile while its cells are tested.
 pub(super) struct TileWork<'a> {
     pub(super) decoder: TileDecoder<'a>,
     pub(super) request: FirstRound,
     /// The decoded cells of the fields read so far, by column; fields that are not decoded yet are in the request.
-    stored: Vec<(usize, Cells)>,
+    stored: Vec<(usize, UnfilteredCells)>,
     timestamps: Option<Vec<u64>>,
     /// The cells that are left, selected by `true`; empty if all are. It is allocated only after a field has been
     /// decoded, because the number of cells in the metadata may be wrong.
@@ -81,10 +81,10 @@ impl<'a> TileWork<'a> {
     }
 
     /// The cells that are left, as a list.
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> ComparedCells {
         match self.mask.is_empty() {
-            true => Asked::All(self.decoder.of.cells),
-            false => Asked::new(&self.mask),
+            true => ComparedCells::All(self.decoder.of.cells),
+            false => ComparedCells::new(&self.mask),
         }
     }
 
@@ -97,9 +97,9 @@ impl<'a> TileWork<'a> {
     }
 
     /// Selects the cells that lie in the time window and in the ranges of the unit.
-    pub fn locate(&mut self, unit: &SparseUnit, scratch: &mut Scratch) -> Result<()> {
+    pub fn locate(&mut self, unit: &SparseUnit, scratch: &mut DecodeScratch) -> Result<()> {
         let (scan, of) = (self.decoder.scan, self.decoder.of);
-        if scan.fragment.visibility == Visibility::ByCell {
+        if scan.fragment.visibility == WindowVisibility::ByCell {
             self.decode_timestamps(scratch)?;
             if let Some(timestamps) = &self.timestamps {
                 let window = of.table.snapshot.window;
@@ -143,7 +143,7 @@ impl<'a> TileWork<'a> {
 
     /// Searches a dimension by the order of its cells for those in the subarray, and deselects the others as far as the
     /// skipped chunks tell.
-    fn search(&mut self, subarray: &Subarray, scratch: &mut Scratch) -> Result<()> {
+    fn search(&mut self, subarray: &Subarray, scratch: &mut DecodeScratch) -> Result<()> {
         let (of, plan) = (self.decoder.of, &self.decoder.context.plan);
         let schema = &of.table.snapshot.schema;
         let few = of.cells < search::FEWEST_CELLS;
@@ -173,7 +173,7 @@ impl<'a> TileWork<'a> {
         let request = self.request.coordinates.remove(index);
         let datatype = of.table.types.get(d).map(ColumnType::datatype);
         let datatype = datatype.ok_or_else(|| Error::internal("a dimension has no type"))?;
-        let mut search = Search::new(&by, datatype, &order, subarray.dim(d));
+        let mut search = TileSearch::new(&by, datatype, &order, subarray.dim(d));
         let cells = self.decoder.search(&request, &mut search, scratch)?;
         self.mask.resize(of.cells, true);
         search.select(&mut self.mask);
@@ -182,7 +182,7 @@ impl<'a> TileWork<'a> {
     }
 
     /// Decodes the coordinates of a dimension, unless they are decoded already.
-    pub fn decode_coordinates(&mut self, d: usize, scratch: &mut Scratch) -> Result<()> {
+    pub fn decode_coordinates(&mut self, d: usize, scratch: &mut DecodeScratch) -> Result<()> {
         let mut requests = self.request.coordinates.iter();
         if let Some(index) = requests.position(|request| request.column == d) {
             let request = self.request.coordinates.remove(index);
@@ -193,7 +193,7 @@ impl<'a> TileWork<'a> {
     }
 
     /// Decodes the times at which cells were written, if they are requested and not decoded yet.
-    pub fn decode_timestamps(&mut self, scratch: &mut Scratch) -> Result<()> {
+    pub fn decode_timestamps(&mut self, scratch: &mut DecodeScratch) -> Result<()> {
         if self.timestamps.is_none() {
             let ticket = self.request.timestamps;
             self.timestamps = self.decoder.times(ticket, scratch)?;
@@ -222,7 +222,7 @@ impl<'a> TileWork<'a> {
     }
 
     /// The tile for comparison with other tiles that may hide its cells.
-    pub fn compared(&mut self, scratch: &mut Scratch) -> Result<ComparedTile<'_>> {
+    pub fn compared(&mut self, scratch: &mut DecodeScratch) -> Result<ComparedTile<'_>> {
         self.decode_timestamps(scratch)?;
         let (scan, of) = (self.decoder.scan, self.decoder.of);
         self.mask.resize(of.cells, true);
@@ -245,7 +245,7 @@ impl<'a> TileWork<'a> {
     }
 
     /// Deselects the cells that a delete condition matches.
-    pub fn drop_deleted(&mut self, scratch: &mut Scratch) -> Result<()> {
+    pub fn drop_deleted(&mut self, scratch: &mut DecodeScratch) -> Result<()> {
         if self.request.tile.no_deletes || self.is_empty() {
             return Ok(());
         }
@@ -286,13 +286,13 @@ impl<'a> TileWork<'a> {
 
     /// Evaluates the predicate, and copies the columns of the first round for the selected cells; `None` if no cell is
     /// left.
-    pub fn into_rows(mut self, scratch: &mut Scratch) -> Result<Option<TileState>> {
+    pub fn into_rows(mut self, scratch: &mut DecodeScratch) -> Result<Option<TileState>> {
         let context = self.decoder.context;
         let tile = self.request.tile;
         if self.selection().is_empty() {
             return Ok(None);
         }
-        let mut columns = Columns::new();
+        let mut columns = DecodedColumns::new();
         for (column, cells) in std::mem::take(&mut self.stored) {
             if self.request.wanted.contains(&column) {
                 columns.push((column, self.decoder.to_array(column, cells)?));
@@ -305,7 +305,7 @@ impl<'a> TileWork<'a> {
             Some(conjunction) => (conjunction.texts.as_slice(), conjunction.rest.as_deref()),
             None => (&[][..], predicate),
         };
-        let mut strings = Texts::new();
+        let mut strings = ConditionTexts::new();
         for text in texts {
             self.ask_text(text, &mut columns, &mut strings, scratch)?;
             if self.is_empty() {
@@ -359,7 +359,7 @@ impl<'a> TileWork<'a> {
 /// The coordinates of a dimension among the stored cells of fields.
 fn dim_cells<'c>(
     scan: &FragmentScan,
-    stored: &'c [(usize, Cells)],
+    stored: &'c [(usize, UnfilteredCells)],
     d: usize,
 ) -> Result<DimCells<'c>> {
     let dimension = scan.fragment.schema.dimensions.get(d);

@@ -9,34 +9,37 @@ use arrow::datatypes::{
 };
 
 use crate::array::fragment::boxes::TileRange;
-use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
+use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, TileSum};
 use crate::array::fragment::{Fragment, FragmentField};
-use crate::arrow::{ColumnType, Shape, fill_array, stored_values};
+use crate::arrow::{CellShape, ColumnType, fill_array, stored_values};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::CellValNum;
 use crate::geometry::domain::KeyBox;
-use crate::geometry::key::{self, Native};
+use crate::geometry::key::{self, NativeKey};
 use crate::scan::plan::dense::DensePlan;
 use crate::scan::plan::sparse_units::SparseUnit;
 use crate::scan::plan::whole::WholeTile;
-use crate::scan::plan::{ScanPlan, Units};
-use crate::stats::trust::{Asked, FieldTrust, Known, Rounding, TileStatistics, tells_dimension};
+use crate::scan::plan::{PlanUnits, ScanPlan};
+use crate::stats::trust::{
+    FieldTrust, ProvenAggregates, RequestedAggregates, StoredTileStatistics, SumRounding,
+    tells_dimension,
+};
 use crate::storage::Storage;
 use crate::tile::fields::{ColumnSource, FragmentScan};
 
 /// The requested columns in one fragment.
-pub(super) struct Fields<'a> {
+pub(super) struct SummaryFields<'a> {
     scan: &'a FragmentScan,
-    asked: &'a [Asked],
-    fields: Vec<Field<'a>>,
+    asked: &'a [RequestedAggregates],
+    fields: Vec<SummaryField<'a>>,
     /// The loaded statistics, of those fields that have any, in their order.
     statistics: Vec<FieldStatistics>,
 }
 
 /// The source of the answers for one column.
-pub(super) enum Field<'a> {
+pub(super) enum SummaryField<'a> {
     /// The tile grid, for a dimension of a dense array.
     Grid {
         dimension: usize,
@@ -51,16 +54,19 @@ pub(super) enum Field<'a> {
         loaded: Option<usize>,
     },
     /// One value for all cells: the fill value of an attribute that the fragment does not have, or a system column.
-    Fill { cell: ArrayRef, sum: Option<Sum> },
+    Fill {
+        cell: ArrayRef,
+        sum: Option<TileSum>,
+    },
 }
 
-impl<'a> Fields<'a> {
+impl<'a> SummaryFields<'a> {
     /// `None` if the fragment can never answer the request.
     pub(super) fn new(
         plan: &'a ScanPlan,
         number: usize,
-        asked: &'a [Asked],
-        rounding: Rounding,
+        asked: &'a [RequestedAggregates],
+        rounding: SumRounding,
     ) -> Result<Option<Self>> {
         let scan = plan.fragments.get(number);
         let scan = scan.ok_or_else(|| Error::internal("a tile names a fragment not planned"))?;
@@ -79,7 +85,7 @@ impl<'a> Fields<'a> {
         }))
     }
 
-    pub(super) fn fields(&self) -> &[Field<'a>] {
+    pub(super) fn fields(&self) -> &[SummaryField<'a>] {
         &self.fields
     }
 
@@ -88,7 +94,7 @@ impl<'a> Fields<'a> {
         let mut wanted = StatisticsWanted::default();
         let mut needed = Vec::new();
         for (asked, field) in self.asked.iter().zip(&mut self.fields) {
-            let Field::Stored {
+            let SummaryField::Stored {
                 field,
                 trust,
                 mbrs,
@@ -119,7 +125,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The values that metadata prove for a tile, column by column; `None` unless they answer for all columns.
-    pub(super) fn check(&self, tile: &WholeTile) -> Option<Vec<Known<'_>>> {
+    pub(super) fn check(&self, tile: &WholeTile) -> Option<Vec<ProvenAggregates<'_>>> {
         let fields = self.asked.iter().zip(&self.fields);
         fields
             .map(|(asked, field)| self.check_field(asked, field, tile))
@@ -128,11 +134,11 @@ impl<'a> Fields<'a> {
 
     fn check_field<'b>(
         &'b self,
-        asked: &Asked,
-        field: &'b Field<'a>,
+        asked: &RequestedAggregates,
+        field: &'b SummaryField<'a>,
         tile: &WholeTile,
-    ) -> Option<Known<'b>> {
-        let known = Known {
+    ) -> Option<ProvenAggregates<'b>> {
+        let known = ProvenAggregates {
             count: tile.cells,
             min: None,
             max: None,
@@ -140,7 +146,7 @@ impl<'a> Fields<'a> {
             magnitude: 0,
         };
         match field {
-            Field::Grid {
+            SummaryField::Grid {
                 dimension,
                 datatype,
             } => {
@@ -148,33 +154,33 @@ impl<'a> Fields<'a> {
                     return Some(known);
                 }
                 let (sum, magnitude) = sum_of_grid(*datatype, tile.dense.as_ref()?, *dimension)?;
-                Some(Known {
+                Some(ProvenAggregates {
                     sum: Some(sum),
                     magnitude,
                     ..known
                 })
             }
-            Field::Fill { cell, sum } => {
+            SummaryField::Fill { cell, sum } => {
                 let count = if cell.is_null(0) { 0 } else { tile.cells };
                 let sum = match (asked.sum, sum) {
                     (Some(_), Some(one)) => Some(times(*one, count)?),
                     _ => None,
                 };
-                Some(Known {
+                Some(ProvenAggregates {
                     count,
                     sum,
                     magnitude: sum.map_or(0, magnitude),
                     ..known
                 })
             }
-            Field::Stored {
+            SummaryField::Stored {
                 trust,
                 mbrs,
                 loaded,
                 ..
             } => {
                 let own = loaded.and_then(|i| self.statistics.get(i));
-                let stored = own.map(|own| TileStatistics::of(own, tile.tile));
+                let stored = own.map(|own| StoredTileStatistics::of(own, tile.tile));
                 let mut stored = stored.unwrap_or_default();
                 if let Some((mbrs, dimension)) = mbrs {
                     let (lo, hi) = mbrs.range(tile.tile.get(), *dimension);
@@ -189,9 +195,9 @@ impl<'a> Fields<'a> {
 fn field<'a>(
     plan: &ScanPlan,
     scan: &'a FragmentScan,
-    asked: &Asked,
-    rounding: Rounding,
-) -> Result<Option<Field<'a>>> {
+    asked: &RequestedAggregates,
+    rounding: SumRounding,
+) -> Result<Option<SummaryField<'a>>> {
     let table = &plan.spec.table;
     let own = &scan.fragment.schema;
     let missing = || Error::internal("what is asked for is no column");
@@ -200,7 +206,7 @@ fn field<'a>(
         let dimension = own.dimensions.get(asked.column).ok_or_else(missing)?;
         if scan.fragment.footer.dense {
             let datatype = dimension.datatype;
-            return Ok(Some(Field::Grid {
+            return Ok(Some(SummaryField::Grid {
                 dimension: asked.column,
                 datatype,
             }));
@@ -210,7 +216,7 @@ fn field<'a>(
         let (Some(trust), Some(boxes)) = (trust, &scan.boxes) else {
             return Ok(None);
         };
-        return Ok(trust.may_know(asked).then_some(Field::Stored {
+        return Ok(trust.may_know(asked).then_some(SummaryField::Stored {
             field: FragmentField::Dimension(asked.column),
             trust,
             mbrs: Some((boxes.mbrs(), asked.column)),
@@ -219,7 +225,7 @@ fn field<'a>(
     }
     match scan.source(asked.column)? {
         ColumnSource::Fill => fill(plan, asked, ty, rounding),
-        ColumnSource::Constant(cell) => Ok(asked.sum.is_none().then(|| Field::Fill {
+        ColumnSource::Constant(cell) => Ok(asked.sum.is_none().then(|| SummaryField::Fill {
             cell: Arc::clone(cell),
             sum: None,
         })),
@@ -239,12 +245,12 @@ fn field<'a>(
                 });
             let trust = FieldTrust::of_attribute(&scan.fragment, attribute, ty)
                 .with_rounding(rounding)
-                .with_nat(ty.nat_is_null() && ty.shape() == Shape::One)
+                .with_nat(ty.nat_is_null() && ty.shape() == CellShape::One)
                 .with_codes(codes);
             // Stored NULLs that the array no longer allows are an error of the scan.
             let shown = !attribute.nullable || ty.nullable();
             let known = trust.may_know(asked) && shown;
-            Ok(known.then_some(Field::Stored {
+            Ok(known.then_some(SummaryField::Stored {
                 field: *field,
                 trust,
                 mbrs: None,
@@ -255,9 +261,9 @@ fn field<'a>(
 }
 
 /// The times at which the cells of a fragment were written.
-fn write_times<'a>(asked: &Asked) -> Option<Field<'a>> {
+fn write_times<'a>(asked: &RequestedAggregates) -> Option<SummaryField<'a>> {
     let trust = FieldTrust::of_write_times();
-    (asked.sum.is_none() && trust.may_know(asked)).then_some(Field::Stored {
+    (asked.sum.is_none() && trust.may_know(asked)).then_some(SummaryField::Stored {
         field: FragmentField::Timestamps,
         trust,
         mbrs: None,
@@ -267,10 +273,10 @@ fn write_times<'a>(asked: &Asked) -> Option<Field<'a>> {
 
 fn fill<'a>(
     plan: &ScanPlan,
-    asked: &Asked,
+    asked: &RequestedAggregates,
     ty: &ColumnType,
-    rounding: Rounding,
-) -> Result<Option<Field<'a>>> {
+    rounding: SumRounding,
+) -> Result<Option<SummaryField<'a>>> {
     let table = &plan.spec.table;
     let attributes = &table.snapshot.schema.attributes;
     let number = table
@@ -284,19 +290,19 @@ fn fill<'a>(
         return Ok(None);
     };
     let sum = if cell.is_null(0) {
-        Some(Sum::Int(0))
+        Some(TileSum::Int(0))
     } else {
         number_of(&cell)
     };
-    let rounds = matches!(sum, Some(Sum::Float(_))) && rounding == Rounding::Exact;
+    let rounds = matches!(sum, Some(TileSum::Float(_))) && rounding == SumRounding::Exact;
     if asked.sum.is_some() && (sum.is_none() || rounds) {
         return Ok(None);
     }
-    Ok(Some(Field::Fill { cell, sum }))
+    Ok(Some(SummaryField::Fill { cell, sum }))
 }
 
 /// The only value of an array, if it is a number.
-fn number_of(cell: &ArrayRef) -> Option<Sum> {
+fn number_of(cell: &ArrayRef) -> Option<TileSum> {
     macro_rules! first {
         ($type:ty) => {
             cell.as_primitive_opt::<$type>()?
@@ -306,33 +312,33 @@ fn number_of(cell: &ArrayRef) -> Option<Sum> {
         };
     }
     Some(match cell.data_type() {
-        DataType::Int8 => Sum::Int(first!(Int8Type).into()),
-        DataType::Int16 => Sum::Int(first!(Int16Type).into()),
-        DataType::Int32 => Sum::Int(first!(Int32Type).into()),
-        DataType::Int64 => Sum::Int(first!(Int64Type)),
-        DataType::UInt8 => Sum::UInt(first!(UInt8Type).into()),
-        DataType::UInt16 => Sum::UInt(first!(UInt16Type).into()),
-        DataType::UInt32 => Sum::UInt(first!(UInt32Type).into()),
-        DataType::UInt64 => Sum::UInt(first!(UInt64Type)),
-        DataType::Float32 => Sum::Float(first!(Float32Type).into()),
-        DataType::Float64 => Sum::Float(first!(Float64Type)),
+        DataType::Int8 => TileSum::Int(first!(Int8Type).into()),
+        DataType::Int16 => TileSum::Int(first!(Int16Type).into()),
+        DataType::Int32 => TileSum::Int(first!(Int32Type).into()),
+        DataType::Int64 => TileSum::Int(first!(Int64Type)),
+        DataType::UInt8 => TileSum::UInt(first!(UInt8Type).into()),
+        DataType::UInt16 => TileSum::UInt(first!(UInt16Type).into()),
+        DataType::UInt32 => TileSum::UInt(first!(UInt32Type).into()),
+        DataType::UInt64 => TileSum::UInt(first!(UInt64Type)),
+        DataType::Float32 => TileSum::Float(first!(Float32Type).into()),
+        DataType::Float64 => TileSum::Float(first!(Float64Type)),
         _ => return None,
     })
 }
 
 /// The sum of `count` equal values; `None` if it does not fit in 64 bits.
-fn times(one: Sum, count: u64) -> Option<Sum> {
+fn times(one: TileSum, count: u64) -> Option<TileSum> {
     Some(match one {
-        Sum::Int(value) => Sum::Int(value.checked_mul(i64::try_from(count).ok()?)?),
-        Sum::UInt(value) => Sum::UInt(value.checked_mul(count)?),
+        TileSum::Int(value) => TileSum::Int(value.checked_mul(i64::try_from(count).ok()?)?),
+        TileSum::UInt(value) => TileSum::UInt(value.checked_mul(count)?),
         #[expect(clippy::cast_precision_loss, reason = "floats round")]
-        Sum::Float(value) => Sum::Float(value * count as f64),
+        TileSum::Float(value) => TileSum::Float(value * count as f64),
     })
 }
 
 /// The sum of the coordinates of all cells of a box, and a bound of its partial sums; `None` if it does not fit in 64
 /// bits.
-fn sum_of_grid(datatype: Datatype, cells: &KeyBox, dimension: usize) -> Option<(Sum, u128)> {
+fn sum_of_grid(datatype: Datatype, cells: &KeyBox, dimension: usize) -> Option<(TileSum, u128)> {
     let (lo, hi) = cells.range(dimension)?;
     let side = i128::from(hi - lo) + 1;
     let each = i128::from(cells.cells()?) / side;
@@ -344,19 +350,19 @@ fn sum_of_grid(datatype: Datatype, cells: &KeyBox, dimension: usize) -> Option<(
     let (lo, hi) = (value(lo), value(hi));
     let sum = ((lo + hi).checked_mul(side)? / 2).checked_mul(each)?;
     let sum = if signed {
-        Sum::Int(i64::try_from(sum).ok()?)
+        TileSum::Int(i64::try_from(sum).ok()?)
     } else {
-        Sum::UInt(u64::try_from(sum).ok()?)
+        TileSum::UInt(u64::try_from(sum).ok()?)
     };
     let largest = lo.unsigned_abs().max(hi.unsigned_abs());
     Some((sum, largest.checked_mul(cells.cells()?.into())?))
 }
 
-fn magnitude(sum: Sum) -> u128 {
+fn magnitude(sum: TileSum) -> u128 {
     match sum {
-        Sum::Int(sum) => sum.unsigned_abs().into(),
-        Sum::UInt(sum) => sum.into(),
-        Sum::Float(_) => 0,
+        TileSum::Int(sum) => sum.unsigned_abs().into(),
+        TileSum::UInt(sum) => sum.into(),
+        TileSum::Float(_) => 0,
     }
 }
 
@@ -370,7 +376,7 @@ pub struct DimensionBounds {
 }
 
 /// The stored coordinates at both ends of the range.
-struct StoredField {
+struct StatisticsField {
     lo: Vec<u8>,
     hi: Vec<u8>,
 }
@@ -380,8 +386,8 @@ impl ScanPlan {
     pub fn dimension_bounds(&self, dimension: usize) -> Option<DimensionBounds> {
         let ty = self.spec.table.types.get(dimension)?;
         let dimensions = &self.spec.table.snapshot.schema.dimensions;
-        let StoredField { lo, hi } = match &self.units {
-            Units::Sparse(units) => {
+        let StatisticsField { lo, hi } = match &self.units {
+            PlanUnits::Sparse(units) => {
                 let cell_val_num = dimensions.get(dimension)?.cell_val_num;
                 let units = units.iter().map(AsRef::as_ref);
                 match cell_val_num {
@@ -389,7 +395,7 @@ impl ScanPlan {
                     CellValNum::Fixed(_) => self.of_numbers(units, dimension, ty.datatype())?,
                 }
             }
-            Units::Dense(dense) => self.of_box(dense, dimension, ty.datatype())?,
+            PlanUnits::Dense(dense) => self.of_box(dense, dimension, ty.datatype())?,
         };
         let values = [Some(lo.as_slice()), Some(hi.as_slice())];
         let told =
@@ -417,7 +423,7 @@ impl ScanPlan {
         &'a self,
         units: impl Iterator<Item = &'a SparseUnit>,
         dimension: usize,
-    ) -> Option<StoredField> {
+    ) -> Option<StatisticsField> {
         let mut found: Option<(&[u8], &[u8])> = None;
         for range in self.ranges(units, dimension) {
             let TileRange::Bytes { lo, hi } = range? else {
@@ -426,7 +432,7 @@ impl ScanPlan {
             found = Some(found.map_or((lo, hi), |(l, h)| (l.min(lo), h.max(hi))));
         }
         let (lo, hi) = found?;
-        Some(StoredField {
+        Some(StatisticsField {
             lo: lo.to_vec(),
             hi: hi.to_vec(),
         })
@@ -437,7 +443,7 @@ impl ScanPlan {
         units: impl Iterator<Item = &'a SparseUnit>,
         dimension: usize,
         datatype: Datatype,
-    ) -> Option<StoredField> {
+    ) -> Option<StatisticsField> {
         let mut found: Option<(u64, u64)> = None;
         for range in self.ranges(units, dimension) {
             let (lo, hi) = range?.keys()?;
@@ -452,7 +458,7 @@ impl ScanPlan {
         dense: &DensePlan,
         dimension: usize,
         datatype: Datatype,
-    ) -> Option<StoredField> {
+    ) -> Option<StatisticsField> {
         let (lo, hi) = dense.bounds.range(dimension)?;
         let mut selected = self.spec.subarray.dim(dimension).clip_keys(lo, hi);
         let first = selected.next()?;
@@ -461,8 +467,8 @@ impl ScanPlan {
     }
 }
 
-fn stored(datatype: Datatype, lo: u64, hi: u64) -> StoredField {
-    StoredField {
+fn stored(datatype: Datatype, lo: u64, hi: u64) -> StatisticsField {
+    StatisticsField {
         lo: key::from_key(datatype, lo),
         hi: key::from_key(datatype, hi),
     }

@@ -11,23 +11,23 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 pub use self::fields::DimensionBounds;
-use self::fields::{Field, Fields};
+use self::fields::{SummaryField, SummaryFields};
 use super::plan::ScanPlan;
 use super::plan::whole::WholeTile;
-use crate::array::fragment::statistics::Sum;
+use crate::array::fragment::statistics::TileSum;
 use crate::arrow::{repeat, stored_values};
 use crate::error::{Error, ErrorKind, Result};
 use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
-pub use crate::stats::trust::{Asked, Rounding, SumAs, tells_dimension};
-use crate::stats::trust::{Known, adds_up_exactly};
+use crate::stats::trust::{ProvenAggregates, adds_up_exactly};
+pub use crate::stats::trust::{RequestedAggregates, SumAs, SumRounding, tells_dimension};
 
 /// Fragments whose statistics are loaded at the same time.
 const FRAGMENTS_AT_ONCE: usize = 16;
 
 /// The aggregates of some whole tiles of one fragment.
 #[derive(Debug)]
-pub struct Summary {
+pub struct TilesSummary {
     /// The numbers of the tiles among those of the plan, ascending.
     pub ordinals: Vec<u64>,
     /// The number of rows of each tile.
@@ -46,19 +46,19 @@ pub struct ColumnSummary {
     /// The maxima; NULL for a tile without values.
     pub maxes: Option<ArrayRef>,
     /// The sums, if requested; undefined for a tile without values.
-    pub sums: Vec<Sum>,
+    pub sums: Vec<TileSum>,
 }
 
 /// Whether metadata may answer for some of these tiles; loads nothing.
 pub fn may_know(
     plan: &ScanPlan,
     tiles: &[WholeTile],
-    asked: &[Asked],
-    rounding: Rounding,
+    asked: &[RequestedAggregates],
+    rounding: SumRounding,
 ) -> Result<bool> {
     for tiles in tiles.chunk_by(|a, b| a.fragment == b.fragment) {
         if let Some(tile) = tiles.first()
-            && Fields::new(plan, tile.fragment, asked, rounding)?.is_some()
+            && SummaryFields::new(plan, tile.fragment, asked, rounding)?.is_some()
         {
             return Ok(true);
         }
@@ -70,9 +70,9 @@ pub fn may_know(
 pub async fn summarize(
     plan: &ScanPlan,
     tiles: &[WholeTile],
-    asked: &[Asked],
-    rounding: Rounding,
-) -> Result<Vec<Summary>> {
+    asked: &[RequestedAggregates],
+    rounding: SumRounding,
+) -> Result<Vec<TilesSummary>> {
     let mut by_fragment: Vec<Vec<&WholeTile>> = vec![Vec::new(); plan.fragments.len()];
     for tile in tiles {
         if let Some(own) = by_fragment.get_mut(tile.fragment) {
@@ -90,7 +90,7 @@ pub async fn summarize(
         .try_filter_map(|summary| async move { Ok(summary) })
         .try_collect::<Vec<_>>()
         .await?;
-    if rounding == Rounding::Exact {
+    if rounding == SumRounding::Exact {
         keep_exact(&mut summaries, asked);
     }
     Ok(summaries
@@ -101,16 +101,16 @@ pub async fn summarize(
 }
 
 /// A summary, and a bound of the sums of each column.
-type Measured = (Summary, Vec<u128>);
+type BoundedSummary = (TilesSummary, Vec<u128>);
 
 /// Drops fragments whose sums of integers are too large for floats to add them up exactly.
-fn keep_exact(summaries: &mut Vec<Measured>, asked: &[Asked]) {
+fn keep_exact(summaries: &mut Vec<BoundedSummary>, asked: &[RequestedAggregates]) {
     let mut totals = vec![0_u128; asked.len()];
     summaries.retain(|(_, magnitudes)| {
         let grown = totals.iter().zip(magnitudes);
         let grown = grown.map(|(total, more)| total.saturating_add(*more));
         let grown = grown.collect::<Vec<_>>();
-        let fits = |(asked, total): (&Asked, &u128)| {
+        let fits = |(asked, total): (&RequestedAggregates, &u128)| {
             matches!(asked.sum, None | Some(SumAs::Integer)) || adds_up_exactly(*total)
         };
         let exact = asked.iter().zip(&grown).all(fits);
@@ -125,10 +125,10 @@ async fn of_fragment(
     plan: &ScanPlan,
     number: usize,
     tiles: Vec<&WholeTile>,
-    asked: &[Asked],
-    rounding: Rounding,
-) -> Result<Option<Measured>> {
-    let Some(fields) = Fields::new(plan, number, asked, rounding)? else {
+    asked: &[RequestedAggregates],
+    rounding: SumRounding,
+) -> Result<Option<BoundedSummary>> {
+    let Some(fields) = SummaryFields::new(plan, number, asked, rounding)? else {
         return Ok(None);
     };
     let fields = match fields.load(&plan.spec.table.snapshot.storage).await {
@@ -157,7 +157,7 @@ async fn of_fragment(
         };
         columns.push(column);
     }
-    let summary = Summary {
+    let summary = TilesSummary {
         ordinals: answered.iter().map(|tile| tile.ordinal).collect(),
         rows: answered.iter().map(|tile| tile.cells).collect(),
         columns,
@@ -168,10 +168,10 @@ async fn of_fragment(
 /// `None` if the stored value differs from what the column shows.
 fn column(
     plan: &ScanPlan,
-    asked: &Asked,
-    field: &Field<'_>,
+    asked: &RequestedAggregates,
+    field: &SummaryField<'_>,
     tiles: &[&WholeTile],
-    known: &[Known<'_>],
+    known: &[ProvenAggregates<'_>],
 ) -> Result<Option<ColumnSummary>> {
     let ty = plan.spec.table.types.get(asked.column);
     let ty = ty.ok_or_else(|| Error::internal("what is asked for is no column"))?;
@@ -181,15 +181,20 @@ fn column(
     let nulls = Some(NullBuffer::new(nulls)).filter(|nulls| nulls.null_count() > 0);
     let (mut mins, mut maxes) = (None, None);
     for (wanted, slot, of, corner) in [
-        (asked.min, &mut mins, min_of as Bound, KeyBox::lo as Corner),
+        (
+            asked.min,
+            &mut mins,
+            min_of as ColumnExtreme,
+            KeyBox::lo as BoxCorner,
+        ),
         (asked.max, &mut maxes, max_of, KeyBox::hi),
     ] {
         if !wanted {
             continue;
         }
         let values = match field {
-            Field::Fill { cell, .. } => Some(repeat(cell, known.len())?),
-            Field::Grid {
+            SummaryField::Fill { cell, .. } => Some(repeat(cell, known.len())?),
+            SummaryField::Grid {
                 dimension,
                 datatype,
             } => {
@@ -202,7 +207,7 @@ fn column(
                 let stored = coordinates.iter().map(|c| Some(c.as_slice()));
                 stored_values(ty, stored, None)?
             }
-            Field::Stored { .. } => stored_values(ty, known.iter().map(of), nulls.clone())?,
+            SummaryField::Stored { .. } => stored_values(ty, known.iter().map(of), nulls.clone())?,
         };
         if values.as_ref().map(|values| values.len()) != Some(known.len()) {
             return Ok(None);
@@ -214,19 +219,22 @@ fn column(
         mins,
         maxes,
         sums: match asked.sum {
-            Some(_) => known.iter().map(|k| k.sum.unwrap_or(Sum::Int(0))).collect(),
+            Some(_) => known
+                .iter()
+                .map(|k| k.sum.unwrap_or(TileSum::Int(0)))
+                .collect(),
             None => Vec::new(),
         },
     }))
 }
 
-type Bound = for<'a> fn(&Known<'a>) -> Option<&'a [u8]>;
-type Corner = fn(&KeyBox) -> &[u64];
+type ColumnExtreme = for<'a> fn(&ProvenAggregates<'a>) -> Option<&'a [u8]>;
+type BoxCorner = fn(&KeyBox) -> &[u64];
 
-fn min_of<'a>(known: &Known<'a>) -> Option<&'a [u8]> {
+fn min_of<'a>(known: &ProvenAggregates<'a>) -> Option<&'a [u8]> {
     known.min
 }
 
-fn max_of<'a>(known: &Known<'a>) -> Option<&'a [u8]> {
+fn max_of<'a>(known: &ProvenAggregates<'a>) -> Option<&'a [u8]> {
     known.max
 }

@@ -1,12 +1,15 @@
 //! What the statistics of one tile prove about its cells.
 
-use super::{Asked, FieldTrust, StatisticsKind, TileStatistics, integer, small_bounds, small_sum};
-use crate::array::fragment::statistics::Sum;
+use super::{
+    FieldTrust, RequestedAggregates, StatisticsKind, StoredTileStatistics, integer, small_bounds,
+    small_sum,
+};
+use crate::array::fragment::statistics::TileSum;
 use crate::format::datatype::Datatype;
 
 /// Proven aggregates of the cells of one tile.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Known<'a> {
+pub struct ProvenAggregates<'a> {
     /// The number of cells that are not NULL.
     pub count: u64,
     /// The minimum, if requested and if there is a value.
@@ -14,14 +17,14 @@ pub struct Known<'a> {
     /// The maximum, if requested and if there is a value.
     pub max: Option<&'a [u8]>,
     /// The sum, if requested; zero if there are no values.
-    pub sum: Option<Sum>,
+    pub sum: Option<TileSum>,
     /// An upper bound of the sum of the absolute values.
     pub magnitude: u128,
 }
 
 impl FieldTrust {
     /// The number of cells of a tile that are stored as NULL, if known.
-    pub fn null_count(&self, stored: &TileStatistics<'_>) -> Option<u64> {
+    pub fn null_count(&self, stored: &StoredTileStatistics<'_>) -> Option<u64> {
         match (self.nullable, self.null_counts) {
             (false, _) => Some(0),
             (true, true) => stored.null_count,
@@ -33,7 +36,7 @@ impl FieldTrust {
     pub fn limits<'a>(
         &self,
         cells: u64,
-        stored: &TileStatistics<'a>,
+        stored: &StoredTileStatistics<'a>,
     ) -> Option<(&'a [u8], &'a [u8])> {
         // A tile of NULLs has no values, whatever bounds it stores.
         let values = cells.checked_sub(self.null_count(stored)?)?;
@@ -50,16 +53,16 @@ impl FieldTrust {
     /// The aggregates of a tile of `cells` cells; `None` if its statistics do not prove them.
     pub fn check<'a>(
         &self,
-        asked: &Asked,
+        asked: &RequestedAggregates,
         cells: u64,
-        stored: TileStatistics<'a>,
-    ) -> Option<Known<'a>> {
+        stored: StoredTileStatistics<'a>,
+    ) -> Option<ProvenAggregates<'a>> {
         if !self.may_know(asked) {
             return None;
         }
         let nulls = if self.nullable { stored.null_count? } else { 0 };
         let count = cells.checked_sub(nulls)?;
-        let mut known = Known {
+        let mut known = ProvenAggregates {
             count,
             min: None,
             max: None,
@@ -95,9 +98,9 @@ impl FieldTrust {
     fn integers(
         &self,
         datatype: Datatype,
-        asked: &Asked,
-        stored: &TileStatistics<'_>,
-        known: &mut Known<'_>,
+        asked: &RequestedAggregates,
+        stored: &StoredTileStatistics<'_>,
+        known: &mut ProvenAggregates<'_>,
     ) -> Option<()> {
         let mut largest = 1_u128 << (8 * datatype.size());
         if self.needs_bounds(asked) {
@@ -117,9 +120,9 @@ impl FieldTrust {
         if asked.sum.is_some() {
             let sum = stored.sum?;
             let limit = match sum {
-                Sum::Int(_) => u128::from(i64::MAX.unsigned_abs()),
-                Sum::UInt(_) => u128::from(u64::MAX),
-                Sum::Float(_) => return None,
+                TileSum::Int(_) => u128::from(i64::MAX.unsigned_abs()),
+                TileSum::UInt(_) => u128::from(u64::MAX),
+                TileSum::Float(_) => return None,
             };
             known.magnitude = largest.checked_mul(u128::from(known.count))?;
             // Sums that could reach the limit may have saturated.
@@ -134,9 +137,9 @@ impl FieldTrust {
     fn floats(
         &self,
         datatype: Datatype,
-        asked: &Asked,
-        stored: &TileStatistics<'_>,
-        known: &mut Known<'_>,
+        asked: &RequestedAggregates,
+        stored: &StoredTileStatistics<'_>,
+        known: &mut ProvenAggregates<'_>,
     ) -> Option<()> {
         if !self.needs_sum(asked) {
             return Some(());
@@ -149,7 +152,7 @@ impl FieldTrust {
                 return None;
             }
         }
-        known.sum = asked.sum.map(|_| Sum::Float(sum));
+        known.sum = asked.sum.map(|_| TileSum::Float(sum));
         Some(())
     }
 }

@@ -23,26 +23,26 @@ fn trust(datatype: Datatype) -> FieldTrust {
     FieldTrust::of_stored(&attribute(datatype, one, false), false)
 }
 
-const BOUNDS: Asked = Asked {
+const BOUNDS: RequestedAggregates = RequestedAggregates {
     column: 0,
     min: true,
     max: true,
     sum: None,
 };
-const SUM: Asked = Asked {
+const SUM: RequestedAggregates = RequestedAggregates {
     column: 0,
     min: false,
     max: false,
     sum: Some(SumAs::Integer),
 };
-const FLOAT_SUM: Asked = Asked {
+const FLOAT_SUM: RequestedAggregates = RequestedAggregates {
     sum: Some(SumAs::Float),
     ..SUM
 };
-const COUNT: Asked = Asked { sum: None, ..SUM };
+const COUNT: RequestedAggregates = RequestedAggregates { sum: None, ..SUM };
 
-fn stored<'a>(min: &'a [u8], max: &'a [u8], sum: Sum) -> TileStatistics<'a> {
-    TileStatistics {
+fn stored<'a>(min: &'a [u8], max: &'a [u8], sum: TileSum) -> StoredTileStatistics<'a> {
+    StoredTileStatistics {
         min: Some(min),
         max: Some(max),
         sum: Some(sum),
@@ -50,8 +50,8 @@ fn stored<'a>(min: &'a [u8], max: &'a [u8], sum: Sum) -> TileStatistics<'a> {
     }
 }
 
-fn f64s(min: f64, max: f64, sum: f64) -> ([u8; 8], [u8; 8], Sum) {
-    (min.to_le_bytes(), max.to_le_bytes(), Sum::Float(sum))
+fn f64s(min: f64, max: f64, sum: f64) -> ([u8; 8], [u8; 8], TileSum) {
+    (min.to_le_bytes(), max.to_le_bytes(), TileSum::Float(sum))
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn what_rules_tiles_out_is_proven_like_what_answers() {
     let chars = attribute(Datatype::Char, CellValNum::Fixed(1), false);
     let chars = FieldTrust::of_stored(&chars, false);
     // As signed numbers 0xC3 comes before 'A'.
-    let none = stored(b"\xc3", b"A", Sum::UInt(0));
+    let none = stored(b"\xc3", b"A", TileSum::UInt(0));
     assert_eq!(
         (chars.limits(2, &none), chars.check(&BOUNDS, 2, none)),
         (None, None)
@@ -95,30 +95,38 @@ fn what_rules_tiles_out_is_proven_like_what_answers() {
     let nullable = attribute(Datatype::Int32, CellValNum::Fixed(1), true);
     let nullable = FieldTrust::of_stored(&nullable, false);
     let zero = 0_i32.to_le_bytes();
-    let nulls = |n| TileStatistics {
+    let nulls = |n| StoredTileStatistics {
         null_count: Some(n),
-        ..stored(&zero, &zero, Sum::Int(0))
+        ..stored(&zero, &zero, TileSum::Int(0))
     };
     assert!(nullable.limits(5, &nulls(4)).is_some());
     assert!(nullable.limits(5, &nulls(5)).is_none());
-    assert!(nullable.limits(5, &TileStatistics::default()).is_none());
+    assert!(
+        nullable
+            .limits(5, &StoredTileStatistics::default())
+            .is_none()
+    );
 }
 
 #[test]
 fn floats_without_sums_and_sums_without_bounds_prove_nothing() {
     let trust = trust(Datatype::Float64);
     let (min, max, sum) = f64s(1.0, 5.0, 9.0);
-    let no_sum = TileStatistics {
+    let no_sum = StoredTileStatistics {
         sum: None,
         ..stored(&min, &max, sum)
     };
     assert_eq!(trust.check(&BOUNDS, 4, no_sum), None);
-    let no_bounds = TileStatistics {
+    let no_bounds = StoredTileStatistics {
         min: None,
         ..stored(&min, &max, sum)
     };
     assert_eq!(trust.check(&FLOAT_SUM, 4, no_bounds), None);
-    assert!(trust.check(&COUNT, 4, TileStatistics::default()).is_some());
+    assert!(
+        trust
+            .check(&COUNT, 4, StoredTileStatistics::default())
+            .is_some()
+    );
     let whole = trust.check(&FLOAT_SUM, 4, stored(&min, &max, sum)).unwrap();
     assert_eq!(whole.sum, Some(sum));
 }
@@ -126,13 +134,13 @@ fn floats_without_sums_and_sums_without_bounds_prove_nothing() {
 #[test]
 fn exact_answers_leave_out_sums_of_floats_and_zeros_of_unknown_sign() {
     let exact = FieldTrust {
-        rounding: Rounding::Exact,
+        rounding: SumRounding::Exact,
         ..trust(Datatype::Float64)
     };
     let (min, max, sum) = f64s(0.0, 5.0, 9.0);
     assert_eq!(exact.check(&FLOAT_SUM, 4, stored(&min, &max, sum)), None);
     assert_eq!(exact.check(&BOUNDS, 4, stored(&min, &max, sum)), None);
-    let only_max = Asked {
+    let only_max = RequestedAggregates {
         min: false,
         ..BOUNDS
     };
@@ -150,16 +158,16 @@ fn exact_answers_leave_out_sums_of_floats_and_zeros_of_unknown_sign() {
 fn sums_of_large_integers_may_have_stopped_at_the_limit() {
     let trust = trust(Datatype::Int64);
     let (one, large) = (1_i64.to_le_bytes(), (i64::MAX / 3).to_le_bytes());
-    let sum = Sum::Int(7);
+    let sum = TileSum::Int(7);
     assert!(trust.check(&SUM, 3, stored(&one, &large, sum)).is_some());
     assert_eq!(trust.check(&SUM, 4, stored(&one, &large, sum)), None);
     let lowest = i64::MIN.to_le_bytes();
     assert_eq!(trust.check(&SUM, 1, stored(&lowest, &one, sum)), None);
     // For small integers the sum can only overflow with impossibly many cells.
     let small = self::trust(Datatype::Int16);
-    let alone = TileStatistics {
+    let alone = StoredTileStatistics {
         sum: Some(sum),
-        ..TileStatistics::default()
+        ..StoredTileStatistics::default()
     };
     assert!(small.check(&SUM, 1 << 40, alone).is_some());
     assert_eq!(small.check(&SUM, 1 << 50, alone), None);
@@ -170,23 +178,26 @@ fn a_tile_of_nulls_has_no_bounds_whatever_is_stored() {
     let nullable = attribute(Datatype::Int32, CellValNum::Fixed(1), true);
     let trust = FieldTrust::of_stored(&nullable, false);
     let zero = 0_i32.to_le_bytes();
-    let nulls = |n| TileStatistics {
+    let nulls = |n| StoredTileStatistics {
         null_count: Some(n),
-        ..stored(&zero, &zero, Sum::Int(0))
+        ..stored(&zero, &zero, TileSum::Int(0))
     };
     let none = trust.check(&BOUNDS, 5, nulls(5)).unwrap();
     assert_eq!((none.count, none.min, none.max), (0, None, None));
     let some = trust.check(&BOUNDS, 5, nulls(3)).unwrap();
     assert_eq!((some.count, some.min), (2, Some(zero.as_slice())));
     assert_eq!(trust.check(&BOUNDS, 5, nulls(6)), None);
-    assert_eq!(trust.check(&COUNT, 5, TileStatistics::default()), None);
+    assert_eq!(
+        trust.check(&COUNT, 5, StoredTileStatistics::default()),
+        None
+    );
 }
 
 #[test]
 fn text_bounds_with_a_nul_byte_prove_nothing() {
     let var = attribute(Datatype::StringAscii, CellValNum::Var, false);
     let trust = FieldTrust::of_stored(&var, false);
-    let none = Sum::UInt(0);
+    let none = TileSum::UInt(0);
     assert!(trust.check(&BOUNDS, 2, stored(b"", b"b", none)).is_some());
     assert_eq!(trust.check(&BOUNDS, 2, stored(b"a\0", b"b", none)), None);
     assert_eq!(trust.check(&BOUNDS, 2, stored(b"a", b"b\0c", none)), None);
@@ -198,9 +209,9 @@ fn nulls_of_dense_text_and_of_types_without_bounds_are_miscounted() {
     let check = |datatype, cell_val_num, dense| {
         let nullable = attribute(datatype, cell_val_num, true);
         let trust = FieldTrust::of_stored(&nullable, dense);
-        let nulls = TileStatistics {
+        let nulls = StoredTileStatistics {
             null_count: Some(1),
-            ..TileStatistics::default()
+            ..StoredTileStatistics::default()
         };
         trust.check(&COUNT, 5, nulls).map(|known| known.count)
     };
@@ -220,7 +231,7 @@ fn nulls_of_dense_text_and_of_types_without_bounds_are_miscounted() {
 fn a_nat_or_a_code_without_a_value_is_a_null_that_nobody_counted() {
     let times = trust(Datatype::DateTimeMs).with_nat(true);
     let (nat, one) = (i64::MIN.to_le_bytes(), 1_i64.to_le_bytes());
-    let sum = Sum::Int(1);
+    let sum = TileSum::Int(1);
     assert!(times.check(&COUNT, 2, stored(&one, &one, sum)).is_some());
     assert_eq!(times.check(&COUNT, 2, stored(&nat, &one, sum)), None);
     let codes = trust(Datatype::Int8).with_codes(Some(3));

@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::read::Suffix;
+use super::read::FileSuffix;
 use super::upload::{UploadTarget, Uploaded};
 use crate::error::Result;
-use crate::storage::coalesce::Plan;
-use crate::storage::file_write::Created;
-use crate::storage::listing::{Keep, Listed, Stamped};
+use crate::storage::coalesce::RequestPlan;
+use crate::storage::file_write::CreateOutcome;
+use crate::storage::listing::{DatedListing, FolderState, ListingReuse};
 
 /// Reads, writes and lists the files of an array.
 pub(super) trait FileAccess {
@@ -21,32 +21,36 @@ pub(super) trait FileAccess {
     fn read(&self, file: &str) -> impl Future<Output = Result<Bytes>> + Send;
 
     /// Reads the last `len` bytes of a file, at least one, or all if it is shorter.
-    fn read_suffix(&self, file: &str, len: u64) -> impl Future<Output = Result<Suffix>> + Send;
+    fn read_suffix(&self, file: &str, len: u64) -> impl Future<Output = Result<FileSuffix>> + Send;
 
     /// Reads the last `len` bytes of each file.
     fn read_suffixes(
         &self,
         files: &[String],
         len: u64,
-    ) -> impl Future<Output = Vec<Result<Suffix>>> + Send;
+    ) -> impl Future<Output = Vec<Result<FileSuffix>>> + Send;
 
     /// Reads the ranges of a file by a plan.
     fn read_planned(
         &self,
         file: &str,
         ranges: &[Range<u64>],
-        plan: &Plan,
+        plan: &RequestPlan,
     ) -> impl Future<Output = Result<Vec<Bytes>>> + Send;
 
     /// Reads the ranges of several files, each by its plan.
     fn read_files(
         &self,
         files: &[(String, Vec<Range<u64>>)],
-        plans: &[Plan],
+        plans: &[RequestPlan],
     ) -> impl Future<Output = Result<Vec<Vec<Bytes>>>> + Send;
 
     /// Creates a file with all its bytes at once.
-    fn create(&self, file: &str, bytes: Bytes) -> impl Future<Output = Result<Created>> + Send;
+    fn create(
+        &self,
+        file: &str,
+        bytes: Bytes,
+    ) -> impl Future<Output = Result<CreateOutcome>> + Send;
 
     /// Replaces the bytes of a file atomically; `false` if the file is gone or doesn't hold `old`.
     fn replace(
@@ -72,12 +76,15 @@ pub(super) trait FileAccess {
     fn remove_folder(&self, folder: &str) -> impl Future<Output = Result<()>> + Send;
 
     /// Lists a folder, and keeps the listing if it may be reused.
-    fn list(&self, folder: &str, keep: Option<Keep>)
-    -> impl Future<Output = Result<Listed>> + Send;
+    fn list(
+        &self,
+        folder: &str,
+        keep: Option<ListingReuse>,
+    ) -> impl Future<Output = Result<DatedListing>> + Send;
 
     /// The current states of folders.
     fn stamps<const N: usize>(
         &self,
         folders: [&str; N],
-    ) -> impl Future<Output = Vec<Stamped>> + Send;
+    ) -> impl Future<Output = Vec<FolderState>> + Send;
 }

@@ -12,15 +12,15 @@ use futures::future::try_join_all;
 
 use super::Storage;
 use super::access::FileAccess;
-use super::read::Suffix;
-use super::requests::{Ticket, finish_ranges};
+use super::read::FileSuffix;
+use super::requests::{RequestTicket, finish_ranges};
 use super::upload::{UploadTarget, Uploaded};
 use super::write::staging_name;
 use crate::error::{Error, Result};
-use crate::storage::coalesce::Plan;
-use crate::storage::file_read::{self, FileRead, Wanted};
-use crate::storage::file_write::{self, Created};
-use crate::storage::listing::{FolderStamp, Keep, Listed, LocalListing, Stamped};
+use crate::storage::coalesce::RequestPlan;
+use crate::storage::file_read::{self, FileRead, WantedPart};
+use crate::storage::file_write::{self, CreateOutcome};
+use crate::storage::listing::{DatedListing, FolderStamp, FolderState, ListingReuse, LocalListing};
 use crate::storage::request_log::RequestKind;
 
 /// One thread reads requests to several files that have at most so many bytes together: waking another thread takes about as
@@ -35,22 +35,22 @@ pub(super) struct DiskFiles<'a> {
 impl FileAccess for DiskFiles<'_> {
     async fn read(&self, file: &str) -> Result<Bytes> {
         let ticket = self.storage.start(RequestKind::Get, file, None, None);
-        let found = self.open(file, Wanted::Whole).await?;
+        let found = self.open(file, WantedPart::Whole).await?;
         let bytes = found.buffers.into_iter().next().unwrap_or_default();
         ticket.finish(bytes.len() as u64);
         Ok(bytes)
     }
 
-    async fn read_suffix(&self, file: &str, len: u64) -> Result<Suffix> {
+    async fn read_suffix(&self, file: &str, len: u64) -> Result<FileSuffix> {
         let ticket = self
             .storage
             .start(RequestKind::Suffix, file, None, Some(len));
-        let suffix = suffix_of(self.open(file, Wanted::End(len)).await?);
+        let suffix = suffix_of(self.open(file, WantedPart::End(len)).await?);
         ticket.finish(suffix.bytes.len() as u64);
         Ok(suffix)
     }
 
-    async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<Suffix>> {
+    async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<FileSuffix>> {
         if files.is_empty() {
             return Vec::new();
         }
@@ -71,7 +71,7 @@ impl FileAccess for DiskFiles<'_> {
                 return futures::future::join_all(reads).await;
             }
         };
-        let ends = paths.into_iter().map(|path| (path, Wanted::End(len)));
+        let ends = paths.into_iter().map(|path| (path, WantedPart::End(len)));
         match file_read::open_all(ends.collect(), self.storage.buffers()).await {
             Ok(ends) => {
                 let files = files.iter().zip(ends);
@@ -98,14 +98,14 @@ impl FileAccess for DiskFiles<'_> {
         &self,
         file: &str,
         ranges: &[Range<u64>],
-        plan: &Plan,
+        plan: &RequestPlan,
     ) -> Result<Vec<Bytes>> {
         if plan.requests.is_empty() {
             return plan.slices(&[]);
         }
         let tickets = self.storage.start_ranges(file, &plan.requests);
         let found = self
-            .open(file, Wanted::Ranges(plan.requests.clone()))
+            .open(file, WantedPart::Ranges(plan.requests.clone()))
             .await?;
         let buffers = self.all_of(file, found, plan.requests.len(), ranges)?;
         finish_ranges(tickets, &buffers);
@@ -115,7 +115,7 @@ impl FileAccess for DiskFiles<'_> {
     async fn read_files(
         &self,
         files: &[(String, Vec<Range<u64>>)],
-        plans: &[Plan],
+        plans: &[RequestPlan],
     ) -> Result<Vec<Vec<Bytes>>> {
         // Requests also hold what lies between near ranges.
         let requests = plans.iter().flat_map(|plan| &plan.requests);
@@ -128,7 +128,7 @@ impl FileAccess for DiskFiles<'_> {
         let mut wanted = Vec::with_capacity(files.len());
         for ((file, _), plan) in files.iter().zip(plans) {
             if !plan.requests.is_empty() {
-                wanted.push((self.path(file)?, Wanted::Ranges(plan.requests.clone())));
+                wanted.push((self.path(file)?, WantedPart::Ranges(plan.requests.clone())));
             }
         }
         let reads = file_read::open_all(wanted, self.storage.buffers()).await;
@@ -153,7 +153,7 @@ impl FileAccess for DiskFiles<'_> {
         Ok(slices)
     }
 
-    async fn create(&self, file: &str, bytes: Bytes) -> Result<Created> {
+    async fn create(&self, file: &str, bytes: Bytes) -> Result<CreateOutcome> {
         let ticket = self.put_ticket(file, bytes.len());
         let len = bytes.len() as u64;
         let (path, staging) = (self.path(file)?, self.path(&staging_name(file))?);
@@ -209,7 +209,7 @@ impl FileAccess for DiskFiles<'_> {
         Ok(())
     }
 
-    async fn list(&self, folder: &str, keep: Option<Keep>) -> Result<Listed> {
+    async fn list(&self, folder: &str, keep: Option<ListingReuse>) -> Result<DatedListing> {
         let ticket = self.storage.start(RequestKind::List, folder, None, None);
         let local = LocalListing::of(self.folder_path(folder)?).await;
         let local = local.map_err(|error| self.storage.list_failed(folder, error))?;
@@ -220,7 +220,7 @@ impl FileAccess for DiskFiles<'_> {
         Ok(local.listed)
     }
 
-    async fn stamps<const N: usize>(&self, folders: [&str; N]) -> Vec<Stamped> {
+    async fn stamps<const N: usize>(&self, folders: [&str; N]) -> Vec<FolderState> {
         let paths = folders.iter().map(|folder| self.folder_path(folder).ok());
         match paths.collect::<Option<Vec<_>>>() {
             Some(paths) => FolderStamp::of_all(paths).await,
@@ -251,12 +251,12 @@ impl DiskFiles<'_> {
         Error::invalid(format!("{uri} is not a usable path"))
     }
 
-    fn put_ticket(&self, file: &str, bytes: usize) -> Ticket<'_> {
+    fn put_ticket(&self, file: &str, bytes: usize) -> RequestTicket<'_> {
         let bytes = Some(bytes as u64);
         self.storage.start(RequestKind::Put, file, None, bytes)
     }
 
-    async fn open(&self, file: &str, wanted: Wanted) -> Result<FileRead> {
+    async fn open(&self, file: &str, wanted: WantedPart) -> Result<FileRead> {
         let found = file_read::open(self.path(file)?, wanted, self.storage.buffers()).await;
         found.map_err(|error| self.storage.io_failed(file, error))
     }
@@ -276,8 +276,8 @@ impl DiskFiles<'_> {
     }
 }
 
-fn suffix_of(read: FileRead) -> Suffix {
-    Suffix {
+fn suffix_of(read: FileRead) -> FileSuffix {
+    FileSuffix {
         bytes: read.buffers.into_iter().next().unwrap_or_default(),
         file_bytes: read.file_bytes,
     }

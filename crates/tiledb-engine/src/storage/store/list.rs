@@ -9,7 +9,9 @@ use super::Storage;
 use crate::error::{Error, Result};
 use crate::storage::cache::CacheKey;
 use crate::storage::failures;
-use crate::storage::listing::{FileInfo, Keep, KeptListing, Listed, Listing, Stamped};
+use crate::storage::listing::{
+    DatedListing, FileInfo, FolderState, KeptListing, Listing, ListingReuse,
+};
 use crate::storage::request_log::RequestKind;
 
 impl Storage {
@@ -30,13 +32,13 @@ impl Storage {
     /// The store fails.
     pub async fn list_all<const N: usize>(
         &self,
-        folders: [(&str, Keep); N],
-    ) -> Result<[Listed; N]> {
+        folders: [(&str, ListingReuse); N],
+    ) -> Result<[DatedListing; N]> {
         let names = folders.map(|(folder, _)| folder);
         let stamps = of_files!(self, files => files.stamps(names).await);
         let mut stamps = stamps.into_iter();
         let listings = folders.map(|(folder, keep)| {
-            let stamp = stamps.next().unwrap_or(Stamped::Unknown);
+            let stamp = stamps.next().unwrap_or(FolderState::Unknown);
             self.list_unless_kept(folder, keep, stamp)
         });
         let listings = try_join_all(listings).await?;
@@ -46,11 +48,16 @@ impl Storage {
         listings.try_into().map_err(count)
     }
 
-    async fn list_unless_kept(&self, folder: &str, keep: Keep, stamp: Stamped) -> Result<Listed> {
+    async fn list_unless_kept(
+        &self,
+        folder: &str,
+        keep: ListingReuse,
+        stamp: FolderState,
+    ) -> Result<DatedListing> {
         let known = match stamp {
-            Stamped::Unknown => None,
-            Stamped::Missing => Some(Arc::default()),
-            Stamped::Known(stamp) => {
+            FolderState::Unknown => None,
+            FolderState::Missing => Some(Arc::default()),
+            FolderState::Known(stamp) => {
                 let kept = self.cache.get::<KeptListing>(self.listing_key(folder));
                 let kept = kept.filter(|kept| kept.holds(&stamp));
                 kept.map(|kept| Arc::clone(&kept.listing))
@@ -60,7 +67,7 @@ impl Storage {
             return of_files!(self, files => files.list(folder, Some(keep)).await);
         };
         self.start(RequestKind::List, folder, None, None).finish(0);
-        Ok(Listed {
+        Ok(DatedListing {
             listing,
             at_once: true,
         })
@@ -81,8 +88,8 @@ impl Storage {
     pub async fn folder_changed_ms(&self, folder: &str) -> Option<u64> {
         let stamps = of_files!(self, files => files.stamps([folder]).await);
         match stamps.into_iter().next()? {
-            Stamped::Known(stamp) => stamp.changed_ms(),
-            Stamped::Missing | Stamped::Unknown => None,
+            FolderState::Known(stamp) => stamp.changed_ms(),
+            FolderState::Missing | FolderState::Unknown => None,
         }
     }
 

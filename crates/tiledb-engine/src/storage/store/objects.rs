@@ -21,15 +21,15 @@ use object_store::{
 
 use super::Storage;
 use super::access::FileAccess;
-use super::read::Suffix;
+use super::read::FileSuffix;
 use super::requests::finish_ranges;
 use super::upload::{UploadTarget, Uploaded};
 use crate::error::Result;
-use crate::storage::coalesce::Plan;
+use crate::storage::coalesce::RequestPlan;
 use crate::storage::failures;
 use crate::storage::file_read;
-use crate::storage::file_write::Created;
-use crate::storage::listing::{Keep, Listed, Listing, Stamped};
+use crate::storage::file_write::CreateOutcome;
+use crate::storage::listing::{DatedListing, FolderState, Listing, ListingReuse};
 use crate::storage::request_log::RequestKind;
 
 /// The files of an array in an object store.
@@ -49,7 +49,7 @@ impl FileAccess for ObjectFiles<'_> {
         Ok(bytes)
     }
 
-    async fn read_suffix(&self, file: &str, len: u64) -> Result<Suffix> {
+    async fn read_suffix(&self, file: &str, len: u64) -> Result<FileSuffix> {
         let ticket = self
             .storage
             .start(RequestKind::Suffix, file, None, Some(len));
@@ -66,10 +66,10 @@ impl FileAccess for ObjectFiles<'_> {
         let bytes = self.body(file, result).await?;
         ticket.finish(bytes.len() as u64);
         self.storage.check_len(file, &bytes, len.min(file_bytes))?;
-        Ok(Suffix { bytes, file_bytes })
+        Ok(FileSuffix { bytes, file_bytes })
     }
 
-    async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<Suffix>> {
+    async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<FileSuffix>> {
         let reads = files.iter().map(|file| self.storage.read_suffix(file, len));
         join_all(reads).await
     }
@@ -78,7 +78,7 @@ impl FileAccess for ObjectFiles<'_> {
         &self,
         file: &str,
         ranges: &[Range<u64>],
-        plan: &Plan,
+        plan: &RequestPlan,
     ) -> Result<Vec<Bytes>> {
         if plan.requests.len() > 1
             && self.storage.location.is_files()
@@ -101,14 +101,14 @@ impl FileAccess for ObjectFiles<'_> {
     async fn read_files(
         &self,
         files: &[(String, Vec<Range<u64>>)],
-        plans: &[Plan],
+        plans: &[RequestPlan],
     ) -> Result<Vec<Vec<Bytes>>> {
         let reads = files.iter().zip(plans);
         let reads = reads.map(|((file, ranges), plan)| self.read_planned(file, ranges, plan));
         try_join_all(reads).await
     }
 
-    async fn create(&self, file: &str, bytes: Bytes) -> Result<Created> {
+    async fn create(&self, file: &str, bytes: Bytes) -> Result<CreateOutcome> {
         let len = bytes.len() as u64;
         let ticket = self.storage.start(RequestKind::Put, file, None, Some(len));
         let created = self.storage.put(file, bytes).await?;
@@ -201,7 +201,7 @@ impl FileAccess for ObjectFiles<'_> {
         Ok(())
     }
 
-    async fn list(&self, folder: &str, _: Option<Keep>) -> Result<Listed> {
+    async fn list(&self, folder: &str, _: Option<ListingReuse>) -> Result<DatedListing> {
         let ticket = self.storage.start(RequestKind::List, folder, None, None);
         let path = self.storage.location.path_of(folder);
         let began = Instant::now();
@@ -216,7 +216,7 @@ impl FileAccess for ObjectFiles<'_> {
             Err(error) => return Err(self.storage.failed("list", folder, error)),
         };
         ticket.finish(0);
-        Ok(Listed {
+        Ok(DatedListing {
             listing: Arc::new(listing),
             // A store of files reads the entries of a folder one by one.
             at_once: !self.storage.location.is_files() && Listing::is_one_page(entries, took),
@@ -224,7 +224,7 @@ impl FileAccess for ObjectFiles<'_> {
     }
 
     /// Object stores don't record when a folder changed.
-    async fn stamps<const N: usize>(&self, _: [&str; N]) -> Vec<Stamped> {
+    async fn stamps<const N: usize>(&self, _: [&str; N]) -> Vec<FolderState> {
         Vec::new()
     }
 }

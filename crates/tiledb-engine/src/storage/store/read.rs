@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use super::{IoOptions, Storage};
 use crate::error::{Error, Result, ResultExt};
-use crate::storage::coalesce::{self, Plan};
+use crate::storage::coalesce::{self, RequestPlan};
 
 /// The end of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Suffix {
+pub struct FileSuffix {
     /// The last bytes.
     pub bytes: Bytes,
     /// The size of the whole file.
@@ -42,7 +42,7 @@ impl Storage {
     ///
     /// # Errors
     /// The file does not exist, or the store fails.
-    pub async fn read_suffix(&self, file: &str, len: u64) -> Result<Suffix> {
+    pub async fn read_suffix(&self, file: &str, len: u64) -> Result<FileSuffix> {
         if len == 0 {
             return self.suffix_by_size(file, len).await;
         }
@@ -50,7 +50,7 @@ impl Storage {
     }
 
     /// As [`read_suffix`](Self::read_suffix) for each file; local files are read together.
-    pub async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<Suffix>> {
+    pub async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<FileSuffix>> {
         of_files!(self, place => place.read_suffixes(files, len).await)
     }
 
@@ -76,7 +76,7 @@ impl Storage {
         of_files!(self, place => place.read_files(files, &plans).await)
     }
 
-    fn plan(&self, file: &str, ranges: &[Range<u64>]) -> Result<Plan> {
+    fn plan(&self, file: &str, ranges: &[Range<u64>]) -> Result<RequestPlan> {
         let IoOptions {
             gap_bytes,
             request_bytes,
@@ -86,13 +86,13 @@ impl Storage {
     }
 
     /// Reads the end of a file from stores that must know its size first.
-    pub(super) async fn suffix_by_size(&self, file: &str, len: u64) -> Result<Suffix> {
+    pub(super) async fn suffix_by_size(&self, file: &str, len: u64) -> Result<FileSuffix> {
         let Some(info) = self.head(file).await? else {
             return Err(self.missing(file));
         };
         let start = info.bytes.saturating_sub(len);
         let bytes = self.read_range(file, start..info.bytes).await?;
-        Ok(Suffix {
+        Ok(FileSuffix {
             bytes,
             file_bytes: info.bytes,
         })

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::Storage;
 use crate::error::{Error, Result};
 use crate::storage::failures;
-use crate::storage::request_log::{IoCounters, Request, RequestKind, RequestLog};
+use crate::storage::request_log::{IoCounters, LoggedRequest, RequestKind, RequestLog};
 
 /// Requests that take longer than this are logged at a higher level.
 const SLOW: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ impl Storage {
         file: &str,
         offset: Option<u64>,
         bytes_asked: Option<u64>,
-    ) -> Ticket<'_> {
+    ) -> RequestTicket<'_> {
         self.counters.add_request();
         let told = log::log_enabled!(log::Level::Debug).then(|| {
             let at = offset.map(|offset| format!(" at {offset}"));
@@ -30,7 +30,7 @@ impl Storage {
             (format!("{kind:?} {uri}{at}"), Instant::now())
         });
         let entry = self.log.as_deref().map(|log| {
-            let number = log.start(Request {
+            let number = log.start(LoggedRequest {
                 kind,
                 file: file.to_owned(),
                 offset,
@@ -39,7 +39,7 @@ impl Storage {
             });
             (log, number)
         });
-        Ticket {
+        RequestTicket {
             counters: &self.counters,
             entry,
             told,
@@ -48,7 +48,11 @@ impl Storage {
 }
 
 impl Storage {
-    pub(super) fn start_ranges(&self, file: &str, requests: &[Range<u64>]) -> Vec<Ticket<'_>> {
+    pub(super) fn start_ranges(
+        &self,
+        file: &str,
+        requests: &[Range<u64>],
+    ) -> Vec<RequestTicket<'_>> {
         let start = |r: &Range<u64>| {
             let len = Some(r.end - r.start);
             self.start(RequestKind::Range, file, Some(r.start), len)
@@ -58,14 +62,14 @@ impl Storage {
 }
 
 /// A running request.
-pub(super) struct Ticket<'a> {
+pub(super) struct RequestTicket<'a> {
     counters: &'a IoCounters,
     entry: Option<(&'a RequestLog, usize)>,
     /// The message for the program's log when the request ends, if the log is enabled.
     told: Option<(String, Instant)>,
 }
 
-impl Ticket<'_> {
+impl RequestTicket<'_> {
     pub(super) fn finish(self, bytes: u64) {
         self.counters.add_bytes(bytes);
         if let Some((log, number)) = self.entry {
@@ -81,7 +85,7 @@ impl Ticket<'_> {
     }
 }
 
-pub(super) fn finish_ranges(tickets: Vec<Ticket<'_>>, buffers: &[Bytes]) {
+pub(super) fn finish_ranges(tickets: Vec<RequestTicket<'_>>, buffers: &[Bytes]) {
     for (ticket, buffer) in tickets.into_iter().zip(buffers) {
         ticket.finish(buffer.len() as u64);
     }

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::Storage;
 use crate::error::{Error, Result};
-use crate::storage::file_write::{self, Created};
+use crate::storage::file_write::{self, CreateOutcome};
 use crate::storage::request_log::RequestKind;
 
 /// The size of the parts of an object; stores want at least 5 MiB.
@@ -145,7 +145,7 @@ impl Upload {
                 .start(RequestKind::Put, &self.file, None, Some(bytes));
             let created = self.storage.put(&self.file, whole).await?;
             ticket.finish(bytes);
-            if created == Created::Exists {
+            if created == CreateOutcome::Exists {
                 self.check_size().await?;
             }
         }

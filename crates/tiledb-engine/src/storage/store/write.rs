@@ -9,7 +9,7 @@ use object_store::{PutMode, PutOptions, PutPayload};
 
 use super::{Storage, Upload};
 use crate::error::{Error, Result};
-use crate::storage::file_write::Created;
+use crate::storage::file_write::CreateOutcome;
 
 /// The end of the name of a local file that waits for its own, in the folder of the array.
 pub const STAGED_SUFFIX: &str = ".staged";
@@ -22,7 +22,7 @@ impl Storage {
     /// A file of this name with other bytes exists, or the store fails.
     pub async fn create_file(&self, file: &str, bytes: Bytes) -> Result<()> {
         let created = of_files!(self, files => files.create(file, bytes.clone()).await)?;
-        if created == Created::Exists && self.read(file).await? != bytes {
+        if created == CreateOutcome::Exists && self.read(file).await? != bytes {
             let uri = self.location.uri_of(file);
             return Err(Error::already_exists(format!(
                 "{uri} exists with other contents"
@@ -75,7 +75,7 @@ impl Storage {
     }
 
     /// Creates an object in one request.
-    pub(super) async fn put(&self, file: &str, bytes: Bytes) -> Result<Created> {
+    pub(super) async fn put(&self, file: &str, bytes: Bytes) -> Result<CreateOutcome> {
         let path = self.location.path_of(file);
         let options = |mode| PutOptions {
             mode,
@@ -94,8 +94,8 @@ impl Storage {
             answer => answer,
         };
         match answer {
-            Ok(_) => Ok(Created::New),
-            Err(object_store::Error::AlreadyExists { .. }) => Ok(Created::Exists),
+            Ok(_) => Ok(CreateOutcome::New),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(CreateOutcome::Exists),
             Err(error) => Err(self.failed("write", file, error)),
         }
     }

@@ -81,10 +81,10 @@ async fn listings_are_kept_while_the_folder_stays_as_it_was() {
     let fixture = Fixture::local("kept");
     let list = async || {
         let folders = [
-            ("", Keep::WithoutFiles),
-            ("c", Keep::Always),
-            ("d", Keep::WithoutFiles),
-            ("missing", Keep::Always),
+            ("", ListingReuse::WithoutFiles),
+            ("c", ListingReuse::Always),
+            ("d", ListingReuse::WithoutFiles),
+            ("missing", ListingReuse::Always),
         ];
         let listed = fixture.storage.list_all(folders).await.unwrap();
         listed.map(|listed| {
@@ -133,7 +133,7 @@ async fn a_change_is_seen_although_the_time_of_the_folder_is_set_back() {
     let list = async || {
         let [listed] = fixture
             .storage
-            .list_all([("c", Keep::Always)])
+            .list_all([("c", ListingReuse::Always)])
             .await
             .unwrap();
         names(&listed.listing).join(" ")
@@ -161,7 +161,7 @@ async fn changes_within_one_tick_of_the_clock_are_seen() {
         fixture.put(&format!("c/{number}"), "").await;
         let [listed] = fixture
             .storage
-            .list_all([("c", Keep::Always)])
+            .list_all([("c", ListingReuse::Always)])
             .await
             .unwrap();
         assert_eq!(listed.listing.files.len(), number + 1);
@@ -176,7 +176,7 @@ async fn a_change_is_seen_where_the_times_of_folders_stand_still() {
     let list = async || {
         let [listed] = fixture
             .storage
-            .list_all([("fd", Keep::Always)])
+            .list_all([("fd", ListingReuse::Always)])
             .await
             .unwrap();
         assert!(!listed.at_once);

@@ -39,7 +39,7 @@ async fn a_suffix_is_one_request() {
         fixture.storage.read_suffix("f", 10).await.unwrap();
         let counts = fixture.storage.counters().counts();
         assert_eq!((counts.requests, counts.bytes_fetched), (1, 10));
-        let asked = Request {
+        let asked = LoggedRequest {
             kind: RequestKind::Suffix,
             file: "f".to_owned(),
             offset: None,
@@ -119,7 +119,7 @@ async fn near_ranges_are_one_request_and_far_ones_are_not() {
             let counts = storage.counters().counts() - before;
             assert_eq!(counts.requests, entries.len() as u64);
             assert_eq!(counts.bytes_fetched, fixture.log.bytes_returned());
-            let request = |r: &Request| {
+            let request = |r: &LoggedRequest| {
                 let start = r.offset.unwrap();
                 start..start + r.bytes_asked.unwrap()
             };

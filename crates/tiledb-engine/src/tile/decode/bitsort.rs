@@ -80,7 +80,7 @@ impl Bitsort {
         &self,
         coordinates: &[Bytes],
         cells: usize,
-        duplicates: Duplicates,
+        duplicates: EqualCells,
     ) -> Result<CellOrder> {
         if cells.saturating_mul(self.value_bytes) > CHUNK_BYTES {
             return Err(Error::unsupported(format!(
@@ -146,7 +146,7 @@ fn coordinate_keys(datatype: Datatype, stored: &[u8], cells: usize) -> Result<Ve
 
 /// Which cells of a tile cannot be distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duplicates {
+pub enum EqualCells {
     /// None that matter: only coordinates and sorted values are read, and these were moved together.
     Harmless,
     /// Cells with the same coordinates.
@@ -168,7 +168,7 @@ impl CellOrder {
         order: &GlobalOrder,
         dimensions: &[Vec<u64>],
         cells: usize,
-        duplicates: Duplicates,
+        duplicates: EqualCells,
     ) -> Self {
         let mut sorted = Vec::with_capacity(cells);
         let mut cell = Vec::with_capacity(dimensions.len());
@@ -182,7 +182,7 @@ impl CellOrder {
         }
         sorted.sort_unstable();
         let by_hilbert_value =
-            order.hilbert().is_some() && duplicates == Duplicates::SameHilbertValue;
+            order.hilbert().is_some() && duplicates == EqualCells::SameHilbertValue;
         let mut runs = Vec::new();
         let mut start = 0;
         for run in sorted.chunk_by(|(a, _), (b, _)| {
@@ -193,7 +193,7 @@ impl CellOrder {
             }
         }) {
             let end = start + run.len();
-            if run.len() > 1 && duplicates != Duplicates::Harmless {
+            if run.len() > 1 && duplicates != EqualCells::Harmless {
                 runs.push(start..end);
             }
             start = end;

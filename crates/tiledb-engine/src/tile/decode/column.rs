@@ -17,21 +17,21 @@ use super::bitsort::{Bitsort, CellOrder};
 use super::coords::CoordsTile;
 use super::numbers::cell_numbers_pipeline;
 use crate::array::fragment::FragmentField;
-use crate::arrow::{Cells, ColumnType, Strings};
+use crate::arrow::{ColumnType, TileStrings, UnfilteredCells};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::{ChunkChoice, EncodedStrings, EncryptionKey, Pipeline, TileContext};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
-use crate::tile::needles::{Finds, Needles};
-use crate::tile::tile_memory::Scratch;
+use crate::tile::needles::{NeedleMatches, NeedleSet};
+use crate::tile::tile_memory::DecodeScratch;
 
 /// Size of a stored offset.
 const OFFSET_BYTES: usize = 8;
 
 /// Which cells of a tile are needed; the values of other cells are undefined.
-pub enum Needed<'a> {
+pub enum NeededCells<'a> {
     /// All cells.
     All,
     /// The cells of runs for which this holds.
@@ -237,14 +237,14 @@ impl ColumnDecoder {
         tile: &TileBytes,
         cells: usize,
         var_bytes: usize,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<ArrayRef> {
-        let cells = self.decode_cells(tile, cells, var_bytes, Needed::All, scratch)?;
+        let cells = self.decode_cells(tile, cells, var_bytes, NeededCells::All, scratch)?;
         self.to_array(cells)
     }
 
     /// Converts the result of [`Self::decode_cells`] to an array.
-    pub fn to_array(&self, cells: Cells) -> Result<ArrayRef> {
+    pub fn to_array(&self, cells: UnfilteredCells) -> Result<ArrayRef> {
         self.ty
             .to_array(cells)
             .and_then(|array| self.without_unexpected_nulls(array))
@@ -258,9 +258,9 @@ impl ColumnDecoder {
         tile: &TileBytes,
         cells: usize,
         var_bytes: usize,
-        needed: Needed<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
+        needed: NeededCells<'_>,
+        scratch: &mut DecodeScratch,
+    ) -> Result<UnfilteredCells> {
         self.unfilter(tile, cells, var_bytes, needed, scratch)
             .context(self.role, || self.name.clone())
     }
@@ -287,15 +287,15 @@ impl ColumnDecoder {
         tile: &TileBytes,
         cells: usize,
         var_bytes: usize,
-        needles: Option<&Needles>,
-        scratch: &mut Scratch,
-    ) -> Result<Option<(Strings, Finds)>> {
+        needles: Option<&NeedleSet>,
+        scratch: &mut DecodeScratch,
+    ) -> Result<Option<(TileStrings, NeedleMatches)>> {
         self.find_strings(tile, cells, var_bytes, needles, scratch)
             .context(self.role, || self.name.clone())
     }
 
     /// An array of all strings of a tile.
-    pub fn all_strings(&self, strings: Strings) -> Result<ArrayRef> {
+    pub fn all_strings(&self, strings: TileStrings) -> Result<ArrayRef> {
         let array = self.ty.all_strings(strings);
         array.context(self.role, || self.name.clone())
     }
@@ -307,7 +307,7 @@ impl ColumnDecoder {
     }
 
     /// An array of the strings of some cells.
-    pub fn strings_of(&self, strings: &Strings, cells: &[u32]) -> Result<ArrayRef> {
+    pub fn strings_of(&self, strings: &TileStrings, cells: &[u32]) -> Result<ArrayRef> {
         let array = self.ty.strings_of(strings, cells);
         array.context(self.role, || self.name.clone())
     }
@@ -322,8 +322,8 @@ impl ColumnDecoder {
         &self,
         tile: &TileBytes,
         order: &CellOrder,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
+        scratch: &mut DecodeScratch,
+    ) -> Result<UnfilteredCells> {
         let size = self.ty.cell_bytes();
         let size = size.ok_or_else(|| Error::internal("a cell's size is not known"))?;
         self.restore(&tile.values, order, size, scratch)

@@ -10,7 +10,7 @@ use crate::filter::{Pipeline, expect_unfiltered_bytes};
 use crate::format::filter_list::{Filter, FilterList};
 use crate::format::fragment::slots::SEPARATE_DIMENSIONS_SINCE;
 use crate::format::version::FormatVersion;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// Tiles are always split since this version.
 const ALWAYS_SPLIT_SINCE: u32 = 2;
@@ -63,7 +63,7 @@ impl CoordsTile {
         filtered: &[u8],
         cells: usize,
         coordinate_bytes: usize,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<TileBuffer> {
         let bytes = cells.saturating_mul(coordinate_bytes);
         let all_bytes = bytes.saturating_mul(self.dimensions);
@@ -123,7 +123,7 @@ mod tests {
             var_data: false,
         };
         let pipeline = Pipeline::new(&schema.coords_filters, &context, None)?;
-        let mut scratch = Scratch::default();
+        let mut scratch = DecodeScratch::default();
         let decoded = coords.decode(&pipeline, tile, cells, 4, &mut scratch)?;
         let values = decoded.as_slice().as_chunks::<4>().0.iter();
         Ok(values.map(|v| i32::from_le_bytes(*v)).collect())
@@ -181,7 +181,7 @@ mod tests {
             var_data: false,
         };
         let pipeline = Pipeline::new(&list, &context, None).unwrap();
-        let mut scratch = Scratch::default();
+        let mut scratch = DecodeScratch::default();
         let mut decode = |tile: &str| coords.decode(&pipeline, &unhex(tile), 2, 1, &mut scratch);
         let own =
             "0200000000000000 02000000 02000000 00000000 0102 02000000 02000000 00000000 0304";

@@ -12,6 +12,6 @@ mod numbers;
 #[cfg(test)]
 mod tests;
 
-pub use bitsort::{Bitsort, CellOrder, Duplicates};
-pub use column::{ColumnDecoder, Needed, TileBytes};
+pub use bitsort::{Bitsort, CellOrder, EqualCells};
+pub use column::{ColumnDecoder, NeededCells, TileBytes};
 pub use numbers::{cell_numbers_context, cell_numbers_pipeline, decode_u64};

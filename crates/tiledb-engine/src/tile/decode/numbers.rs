@@ -11,7 +11,7 @@ use crate::filter::{EncryptionKey, Pipeline, TileContext, expect_unfiltered_byte
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// What the filters of the files `t`, `dt` and `dci` of a fragment with this schema depend on.
 ///
@@ -44,7 +44,7 @@ pub fn decode_u64(
     pipeline: &Pipeline,
     filtered: &[u8],
     cells: usize,
-    scratch: &mut Scratch,
+    scratch: &mut DecodeScratch,
 ) -> Result<Vec<u64>> {
     expect_unfiltered_bytes(filtered, cells.saturating_mul(size_of::<u64>()))?;
     let mut numbers = Vec::new();

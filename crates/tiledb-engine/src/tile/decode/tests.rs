@@ -15,7 +15,7 @@ use crate::format::schema::{
     ArraySchema, ArrayType, Attribute, CellValNum, DataOrder, Dimension, Layout,
 };
 use crate::format::version::FormatVersion;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 const VERSION: FormatVersion = FormatVersion::known(22);
 
@@ -118,7 +118,7 @@ fn a_fixed_tile_in_two_chunks_with_nulls() {
         validity: Some(tile(&[&[1, 0, 1]])),
     };
     let array = decoder
-        .decode(&bytes, 3, 0, &mut Scratch::default())
+        .decode(&bytes, 3, 0, &mut DecodeScratch::default())
         .unwrap();
     assert_eq!(
         array.as_ref(),
@@ -128,7 +128,9 @@ fn a_fixed_tile_in_two_chunks_with_nulls() {
         validity: Some(tile(&[&[1, 1, 1]])),
         ..bytes.clone()
     };
-    let array = decoder.decode(&all, 3, 0, &mut Scratch::default()).unwrap();
+    let array = decoder
+        .decode(&all, 3, 0, &mut DecodeScratch::default())
+        .unwrap();
     assert!(array.nulls().is_none());
 
     for truncated in [tile(&[&[1, 1]]), tile(&[]), Bytes::from_static(&[1, 0, 0])] {
@@ -137,7 +139,7 @@ fn a_fixed_tile_in_two_chunks_with_nulls() {
             ..bytes.clone()
         };
         let error = decoder
-            .decode(&bytes, 3, 0, &mut Scratch::default())
+            .decode(&bytes, 3, 0, &mut DecodeScratch::default())
             .unwrap_err();
         let text = error.to_string();
         assert!(
@@ -151,17 +153,17 @@ fn a_fixed_tile_in_two_chunks_with_nulls() {
     };
     assert!(
         decoder
-            .decode(&missing, 3, 0, &mut Scratch::default())
+            .decode(&missing, 3, 0, &mut DecodeScratch::default())
             .is_err()
     );
     assert!(
         decoder
-            .decode(&bytes, 2, 0, &mut Scratch::default())
+            .decode(&bytes, 2, 0, &mut DecodeScratch::default())
             .is_err()
     );
     assert!(
         decoder
-            .decode(&bytes, usize::MAX, 0, &mut Scratch::default())
+            .decode(&bytes, usize::MAX, 0, &mut DecodeScratch::default())
             .is_err()
     );
 }
@@ -176,7 +178,7 @@ fn a_dimension_and_its_pipeline() {
         &fixed(tile(&[&7i32.to_le_bytes()])),
         1,
         0,
-        &mut Scratch::default(),
+        &mut DecodeScratch::default(),
     );
     assert_eq!(array.unwrap().as_ref(), &Int32Array::from(vec![7]));
     assert!(ColumnDecoder::for_dimension(&schema, 1, VERSION, &ty, None).is_err());
@@ -197,7 +199,12 @@ fn timestamps_with_nat() {
         .flat_map(|v: &i64| v.to_le_bytes())
         .collect();
     let array = decoder
-        .decode(&fixed(tile(&[&values])), 2, 0, &mut Scratch::default())
+        .decode(
+            &fixed(tile(&[&values])),
+            2,
+            0,
+            &mut DecodeScratch::default(),
+        )
         .unwrap();
     assert_eq!(
         array.as_ref(),
@@ -215,7 +222,7 @@ fn strings_with_nulls_and_hostile_offsets() {
         validity: Some(tile(&[&[1, 0, 1, 1]])),
     };
     let array = decoder
-        .decode(&bytes, 4, text.len(), &mut Scratch::default())
+        .decode(&bytes, 4, text.len(), &mut DecodeScratch::default())
         .unwrap();
     let expected = [
         Some("żółw"),
@@ -237,19 +244,19 @@ fn strings_with_nulls_and_hostile_offsets() {
             ..bytes.clone()
         };
         let error = decoder
-            .decode(&bytes, 4, text.len(), &mut Scratch::default())
+            .decode(&bytes, 4, text.len(), &mut DecodeScratch::default())
             .unwrap_err();
         assert!(error.to_string().contains("attribute a"), "{error}");
     }
     assert!(
         decoder
-            .decode(&bytes, 4, text.len() + 1, &mut Scratch::default())
+            .decode(&bytes, 4, text.len() + 1, &mut DecodeScratch::default())
             .is_err()
     );
     let missing = TileBytes { var: None, ..bytes };
     assert!(
         decoder
-            .decode(&missing, 4, text.len(), &mut Scratch::default())
+            .decode(&missing, 4, text.len(), &mut DecodeScratch::default())
             .is_err()
     );
     // All cells empty: a tile without chunks, as format versions up to 10 have it.
@@ -259,7 +266,7 @@ fn strings_with_nulls_and_hostile_offsets() {
         validity: Some(tile(&[&[1, 1]])),
     };
     let array = decoder
-        .decode(&empty, 2, 0, &mut Scratch::default())
+        .decode(&empty, 2, 0, &mut DecodeScratch::default())
         .unwrap();
     assert_eq!(array.as_ref(), &StringViewArray::from(vec!["", ""]));
 }
@@ -268,7 +275,7 @@ fn strings_with_nulls_and_hostile_offsets() {
 fn nullability_that_changed_with_the_schema() {
     let nullable = attribute(Datatype::Int32, CellValNum::Fixed(1), true);
     let required = attribute(Datatype::Int32, CellValNum::Fixed(1), false);
-    let scratch = &mut Scratch::default();
+    let scratch = &mut DecodeScratch::default();
     let value = tile(&[&1i32.to_le_bytes()]);
     let old_required = ColumnDecoder::for_attribute(
         &schema(&required),
@@ -326,7 +333,7 @@ fn strings_that_bring_their_offsets() {
         validity: None,
     };
     let expected = StringViewArray::from(vec!["aa", "aa", "b"]);
-    let scratch = &mut Scratch::default();
+    let scratch = &mut DecodeScratch::default();
     let array = decoder.decode(&bytes, 3, 5, scratch).unwrap();
     assert_eq!(array.as_ref(), &expected);
 
@@ -453,7 +460,7 @@ fn the_fill_of_an_enumeration_is_null_over_the_same_values() {
 fn numbers_of_cells() {
     let schema = schema(&attribute(Datatype::Int8, CellValNum::Fixed(1), false));
     let pipeline = cell_numbers_pipeline(&schema, VERSION, None).unwrap();
-    let scratch = &mut Scratch::default();
+    let scratch = &mut DecodeScratch::default();
     let decoded = decode_u64(&pipeline, &offsets(&[1, u64::MAX]), 2, scratch).unwrap();
     assert_eq!(decoded, [1, u64::MAX]);
     assert!(decode_u64(&pipeline, &offsets(&[1]), 2, scratch).is_err());

@@ -6,11 +6,11 @@
 
 use arrow::buffer::NullBuffer;
 
-use crate::arrow::{CellData, Cells};
+use crate::arrow::{CellData, UnfilteredCells};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 use crate::format::datatype::Datatype;
-use crate::format::delete_condition::{Comparison, Test};
+use crate::format::delete_condition::{Comparison, ConditionTest};
 use crate::format::schema::CellValNum;
 use crate::tile::coordinates::starts;
 
@@ -19,7 +19,7 @@ use crate::tile::coordinates::starts;
 pub(super) enum CellTest {
     Always(bool),
     /// Compares the number at the start of each cell with a number.
-    Number(Number, Comparison, [u8; 8]),
+    Number(NumberType, Comparison, [u8; 8]),
     /// Compares the cell as text with a string.
     Text(Comparison, Vec<u8>),
     /// Tests whether the bytes of the cell are among the members, which are sorted.
@@ -31,7 +31,7 @@ pub(super) enum CellTest {
 
 /// How bytes are read as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Number {
+pub(super) enum NumberType {
     I8,
     I16,
     I32,
@@ -46,11 +46,11 @@ pub(super) enum Number {
 
 impl CellTest {
     /// Fails where libtiledb fails: for types that conditions do not support, and values of another size.
-    pub(super) fn new(datatype: Datatype, cells: CellValNum, test: &Test) -> Result<Self> {
+    pub(super) fn new(datatype: Datatype, cells: CellValNum, test: &ConditionTest) -> Result<Self> {
         let cell_bytes = cells.cell_size(datatype)?;
         Ok(match (test, kind(datatype, cells)?) {
-            (Test::Always(answer), _) => Self::Always(*answer),
-            (Test::Member { members, negated }, _) => {
+            (ConditionTest::Always(answer), _) => Self::Always(*answer),
+            (ConditionTest::Member { members, negated }, _) => {
                 if let Some(size) = cell_bytes {
                     members.iter().try_for_each(|m| same_size(m, size))?;
                 }
@@ -61,14 +61,14 @@ impl CellTest {
                     negated: *negated,
                 }
             }
-            (Test::Compare(comparison, value), ComparisonKind::Text) => {
+            (ConditionTest::Compare(comparison, value), ComparisonKind::Text) => {
                 Self::Text(*comparison, value.clone())
             }
-            (Test::Compare(comparison, value), ComparisonKind::FirstByte) => {
+            (ConditionTest::Compare(comparison, value), ComparisonKind::FirstByte) => {
                 let first = value.first().copied().unwrap_or(0);
-                Self::Number(Number::I8, *comparison, padded(&[first]))
+                Self::Number(NumberType::I8, *comparison, padded(&[first]))
             }
-            (Test::Compare(comparison, value), ComparisonKind::Number(number)) => {
+            (ConditionTest::Compare(comparison, value), ComparisonKind::Number(number)) => {
                 same_size(value, datatype.size())?;
                 Self::Number(number, *comparison, padded(value))
             }
@@ -170,7 +170,7 @@ impl CellTest {
 
 /// How a comparison interprets a field's cells.
 enum ComparisonKind {
-    Number(Number),
+    Number(NumberType),
     Text,
     FirstByte,
 }
@@ -180,17 +180,17 @@ fn kind(datatype: Datatype, cells: CellValNum) -> Result<ComparisonKind> {
     let number = match datatype {
         D::Char if !cells.is_var() => return Ok(ComparisonKind::FirstByte),
         D::Char | D::StringAscii | D::StringUtf8 => return Ok(ComparisonKind::Text),
-        D::Int8 => Number::I8,
-        D::Int16 => Number::I16,
-        D::Int32 => Number::I32,
-        D::Int64 => Number::I64,
-        D::UInt8 | D::Bool => Number::U8,
-        D::UInt16 => Number::U16,
-        D::UInt32 => Number::U32,
-        D::UInt64 => Number::U64,
-        D::Float32 => Number::F32,
-        D::Float64 => Number::F64,
-        _ if datatype.is_datetime() || datatype.is_time() => Number::I64,
+        D::Int8 => NumberType::I8,
+        D::Int16 => NumberType::I16,
+        D::Int32 => NumberType::I32,
+        D::Int64 => NumberType::I64,
+        D::UInt8 | D::Bool => NumberType::U8,
+        D::UInt16 => NumberType::U16,
+        D::UInt32 => NumberType::U32,
+        D::UInt64 => NumberType::U64,
+        D::Float32 => NumberType::F32,
+        D::Float64 => NumberType::F64,
+        _ if datatype.is_datetime() || datatype.is_time() => NumberType::I64,
         _ => {
             return Err(Error::unsupported(format!(
                 "the type of the field is {datatype}, which conditions cannot compare"
@@ -245,7 +245,7 @@ enum ComparedValues<'a> {
 }
 
 impl<'a> TestedCells<'a> {
-    pub(super) fn new(cells: &'a Cells) -> Result<Self> {
+    pub(super) fn new(cells: &'a UnfilteredCells) -> Result<Self> {
         let values = match &cells.data {
             CellData::Fixed(values) => ComparedValues::Fixed {
                 data: values.as_slice(),
@@ -290,7 +290,7 @@ impl<'a> TestedCells<'a> {
 
 /// One loop per type and comparison, over contiguous values, so that it can be vectorised.
 fn compare_numbers(
-    number: Number,
+    number: NumberType,
     comparison: Comparison,
     value: [u8; 8],
     (data, size): (&[u8], usize),
@@ -307,21 +307,21 @@ fn compare_numbers(
     }
     match number {
         // Of a cell of several CHARs, the first is compared.
-        Number::I8 => {
+        NumberType::I8 => {
             let value = i8::from_le_bytes([value[0]]);
             let firsts = data.iter().step_by(size.max(1));
             let values = firsts.map(|byte| i8::from_le_bytes([*byte]));
             compare(values, comparison, value, answers);
         }
-        Number::I16 => as_type!(i16),
-        Number::I32 => as_type!(i32),
-        Number::I64 => as_type!(i64),
-        Number::U8 => as_type!(u8),
-        Number::U16 => as_type!(u16),
-        Number::U32 => as_type!(u32),
-        Number::U64 => as_type!(u64),
-        Number::F32 => as_type!(f32),
-        Number::F64 => as_type!(f64),
+        NumberType::I16 => as_type!(i16),
+        NumberType::I32 => as_type!(i32),
+        NumberType::I64 => as_type!(i64),
+        NumberType::U8 => as_type!(u8),
+        NumberType::U16 => as_type!(u16),
+        NumberType::U32 => as_type!(u32),
+        NumberType::U64 => as_type!(u64),
+        NumberType::F32 => as_type!(f32),
+        NumberType::F64 => as_type!(f64),
     }
 }
 

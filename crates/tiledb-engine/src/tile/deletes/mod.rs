@@ -19,16 +19,16 @@ use std::sync::Arc;
 use self::compare::{CellTest, TestedCells};
 use crate::array::deletes::PendingDelete;
 use crate::array::fragment::{Fragment, FragmentField};
-use crate::arrow::{Cells, check_memory};
+use crate::arrow::{UnfilteredCells, check_memory};
 use crate::error::{Error, Result, ResultExt};
-use crate::format::delete_condition::{Condition, Test};
+use crate::format::delete_condition::{ConditionTest, DeleteCondition};
 use crate::format::domain_range::DomainRange;
 use crate::format::schema::ArraySchema;
 
 /// The delete conditions that apply to a fragment.
 #[derive(Debug, Default)]
 pub struct FragmentDeletes {
-    conditions: Vec<Compiled>,
+    conditions: Vec<CompiledDelete>,
     /// The fields that the conditions read, each once.
     fields: Vec<FragmentField>,
     /// Whether the fragment records when each cell was deleted.
@@ -36,15 +36,15 @@ pub struct FragmentDeletes {
 }
 
 #[derive(Debug)]
-struct Compiled {
-    tree: Arc<Tree>,
+struct CompiledDelete {
+    tree: Arc<ConditionTree>,
     /// Cells written after this time are not deleted.
     until: Option<u64>,
 }
 
 /// A condition prepared for the fields of a schema.
 #[derive(Debug)]
-struct Tree {
+struct ConditionTree {
     root: Node,
     /// The fields that the condition reads, each once.
     fields: Vec<FragmentField>,
@@ -58,8 +58,8 @@ pub struct DeleteTrees(HashMap<[usize; 2], SharedTree>);
 /// A tree, with what its key holds the addresses of.
 #[derive(Debug)]
 struct SharedTree {
-    tree: Arc<Tree>,
-    _condition: Arc<Condition>,
+    tree: Arc<ConditionTree>,
+    _condition: Arc<DeleteCondition>,
     _own: Arc<ArraySchema>,
 }
 
@@ -68,13 +68,13 @@ impl DeleteTrees {
         &mut self,
         array: &ArraySchema,
         own: &Arc<ArraySchema>,
-        condition: &Arc<Condition>,
-    ) -> Result<Arc<Tree>> {
+        condition: &Arc<DeleteCondition>,
+    ) -> Result<Arc<ConditionTree>> {
         let key = [Arc::as_ptr(condition).addr(), Arc::as_ptr(own).addr()];
         if let Some(shared) = self.0.get(&key) {
             return Ok(Arc::clone(&shared.tree));
         }
-        let tree = Arc::new(Tree::new(array, own, condition)?);
+        let tree = Arc::new(ConditionTree::new(array, own, condition)?);
         let shared = SharedTree {
             tree: Arc::clone(&tree),
             _condition: Arc::clone(condition),
@@ -129,7 +129,7 @@ impl FragmentDeletes {
                     deletes.fields.push(*field);
                 }
             }
-            deletes.conditions.push(Compiled {
+            deletes.conditions.push(CompiledDelete {
                 tree,
                 until: by_cell_time.then_some(delete.time),
             });
@@ -142,14 +142,14 @@ impl FragmentDeletes {
     }
 
     /// Whether a condition matches no cell of an array whose coordinates lie in these ranges, one for each dimension.
-    pub fn spare(array: &ArraySchema, condition: &Condition, domain: &[DomainRange]) -> bool {
+    pub fn spare(array: &ArraySchema, condition: &DeleteCondition, domain: &[DomainRange]) -> bool {
         // A condition that cannot be evaluated may match anything.
-        let Ok(tree) = Tree::new(array, array, condition) else {
+        let Ok(tree) = ConditionTree::new(array, array, condition) else {
             return false;
         };
         let tree = Arc::new(tree);
         let deletes = Self {
-            conditions: vec![Compiled { tree, until: None }],
+            conditions: vec![CompiledDelete { tree, until: None }],
             ..Self::default()
         };
         deletes.match_none(|dimension| {
@@ -191,7 +191,7 @@ impl FragmentDeletes {
     /// Which of `count` cells are not deleted by the time `end`; `fields` are the cells of [`Self::fields`], in order.
     pub fn survivors(
         &self,
-        fields: &[&Cells],
+        fields: &[&UnfilteredCells],
         times: CellTimes<'_>,
         end: u64,
         count: usize,
@@ -231,8 +231,8 @@ impl FragmentDeletes {
     }
 }
 
-impl Tree {
-    fn new(array: &ArraySchema, own: &ArraySchema, condition: &Condition) -> Result<Self> {
+impl ConditionTree {
+    fn new(array: &ArraySchema, own: &ArraySchema, condition: &DeleteCondition) -> Result<Self> {
         let mut tree = Self {
             root: Node::Missing,
             fields: Vec::new(),
@@ -245,16 +245,16 @@ impl Tree {
         &mut self,
         array: &ArraySchema,
         own: &ArraySchema,
-        condition: &Condition,
+        condition: &DeleteCondition,
     ) -> Result<Node> {
-        let nodes = |this: &mut Self, nodes: &[Condition]| {
+        let nodes = |this: &mut Self, nodes: &[DeleteCondition]| {
             let nodes = nodes.iter().map(|n| this.compile(array, own, n));
             nodes.collect::<Result<Vec<_>>>()
         };
         Ok(match condition {
-            Condition::Test { field, test } => self.compile_test(array, own, field, test)?,
-            Condition::All(children) => Node::All(nodes(self, children)?),
-            Condition::Any(children) => {
+            DeleteCondition::Test { field, test } => self.compile_test(array, own, field, test)?,
+            DeleteCondition::All(children) => Node::All(nodes(self, children)?),
+            DeleteCondition::Any(children) => {
                 let nodes = nodes(self, children)?.into_iter();
                 let flat = nodes.flat_map(|node| match node {
                     Node::Any(nodes) => nodes,
@@ -270,7 +270,7 @@ impl Tree {
         array: &ArraySchema,
         own: &ArraySchema,
         name: &str,
-        test: &Test,
+        test: &ConditionTest,
     ) -> Result<Node> {
         let known = array.dimension_index(name).is_some() || array.attribute_index(name).is_some();
         if !known {

@@ -6,17 +6,17 @@ use crate::format::datatype::Datatype;
 use crate::format::delete_condition::Comparison;
 use crate::format::schema::CellValNum;
 
-fn fixed(bytes: &[u8], len: usize, valid: Option<Vec<bool>>) -> Cells {
+fn fixed(bytes: &[u8], len: usize, valid: Option<Vec<bool>>) -> UnfilteredCells {
     let mut data = TileBuffer::zeroed(bytes.len()).unwrap();
     data.as_slice_mut().copy_from_slice(bytes);
-    Cells {
+    UnfilteredCells {
         len,
         data: CellData::Fixed(data),
         nulls: valid.map(NullBuffer::from),
     }
 }
 
-fn strings(values: &[&[u8]]) -> Cells {
+fn strings(values: &[&[u8]]) -> UnfilteredCells {
     let bytes = values.concat();
     let mut data = TileBuffer::zeroed(bytes.len()).unwrap();
     data.as_slice_mut().copy_from_slice(&bytes);
@@ -26,14 +26,19 @@ fn strings(values: &[&[u8]]) -> Cells {
         *offset = start;
         start += value.len() as u64;
     }
-    Cells {
+    UnfilteredCells {
         len: values.len(),
         data: CellData::Var { offsets, data },
         nulls: None,
     }
 }
 
-fn answers(datatype: Datatype, shape: CellValNum, test: &Test, cells: &Cells) -> Vec<bool> {
+fn answers(
+    datatype: Datatype,
+    shape: CellValNum,
+    test: &ConditionTest,
+    cells: &UnfilteredCells,
+) -> Vec<bool> {
     let test = CellTest::new(datatype, shape, test).unwrap();
     let mut answers = vec![true; cells.len];
     test.answer(&TestedCells::new(cells).unwrap(), &mut answers);
@@ -50,8 +55,20 @@ const ALL: [Comparison; 6] = [
     Comparison::Ne,
 ];
 
-fn by_all(datatype: Datatype, shape: CellValNum, value: &[u8], cells: &Cells) -> [Vec<bool>; 6] {
-    ALL.map(|c| answers(datatype, shape, &Test::Compare(c, value.to_vec()), cells))
+fn by_all(
+    datatype: Datatype,
+    shape: CellValNum,
+    value: &[u8],
+    cells: &UnfilteredCells,
+) -> [Vec<bool>; 6] {
+    ALL.map(|c| {
+        answers(
+            datatype,
+            shape,
+            &ConditionTest::Compare(c, value.to_vec()),
+            cells,
+        )
+    })
 }
 
 /// How -1, 0 and 1 compare with 0 in each of [`ALL`].
@@ -113,7 +130,7 @@ fn nan_only_differs_and_zeros_are_equal() {
     assert_eq!(nan[4], [false; 3]);
     assert_eq!(nan[5], [true; 3]);
     // Members of sets are bytes.
-    let zero = Test::Member {
+    let zero = ConditionTest::Member {
         members: vec![0_f64.to_le_bytes().to_vec()],
         negated: false,
     };
@@ -137,7 +154,7 @@ fn text_compares_by_unsigned_bytes() {
         ]
         .map(|r| r.to_vec())
     );
-    let set = |negated| Test::Member {
+    let set = |negated| ConditionTest::Member {
         members: vec![b"b".to_vec(), Vec::new()],
         negated,
     };
@@ -153,10 +170,10 @@ fn text_compares_by_unsigned_bytes() {
 fn fixed_text_compares_whole_and_fixed_char_by_its_first_byte() {
     let cells = fixed(b"abcabdb\xffz", 3, None);
     let three = CellValNum::Fixed(3);
-    let less = Test::Compare(Comparison::Lt, b"abd".to_vec());
+    let less = ConditionTest::Compare(Comparison::Lt, b"abd".to_vec());
     let ascii = answers(Datatype::StringAscii, three, &less, &cells);
     assert_eq!(ascii, [true, false, false]);
-    let equal = Test::Compare(Comparison::Eq, b"azz".to_vec());
+    let equal = ConditionTest::Compare(Comparison::Eq, b"azz".to_vec());
     let char = answers(Datatype::Char, three, &equal, &cells);
     assert_eq!(char, [true, true, false]);
 }
@@ -167,11 +184,11 @@ fn nothing_holds_for_null() {
     let cells = fixed(&values, 3, Some(vec![true, false, true]));
     let two = 2_i32.to_le_bytes().to_vec();
     for test in [
-        Test::Compare(Comparison::Eq, two.clone()),
-        Test::Compare(Comparison::Ne, two.clone()),
-        Test::Always(true),
-        Test::Always(false),
-        Test::Member {
+        ConditionTest::Compare(Comparison::Eq, two.clone()),
+        ConditionTest::Compare(Comparison::Ne, two.clone()),
+        ConditionTest::Always(true),
+        ConditionTest::Always(false),
+        ConditionTest::Member {
             members: vec![two],
             negated: true,
         },
@@ -182,7 +199,7 @@ fn nothing_holds_for_null() {
 
 #[test]
 fn types_and_sizes_that_cannot_be_compared_are_refused() {
-    let test = |bytes: usize| Test::Compare(Comparison::Eq, vec![0; bytes]);
+    let test = |bytes: usize| ConditionTest::Compare(Comparison::Eq, vec![0; bytes]);
     assert!(CellTest::new(Datatype::Int32, ONE, &test(4)).is_ok());
     for (datatype, shape, bytes) in [
         (Datatype::Int32, ONE, 0),
@@ -195,17 +212,17 @@ fn types_and_sizes_that_cannot_be_compared_are_refused() {
         let refused = CellTest::new(datatype, shape, &test(bytes));
         assert!(refused.is_err(), "{datatype} {shape:?} {bytes}");
     }
-    let members = Test::Member {
+    let members = ConditionTest::Member {
         members: vec![vec![0; 4], vec![0; 3]],
         negated: false,
     };
     assert!(CellTest::new(Datatype::Int32, ONE, &members).is_err());
 }
 
-fn compiled(root: Node, until: Option<u64>) -> Compiled {
+fn compiled(root: Node, until: Option<u64>) -> CompiledDelete {
     let fields = Vec::new();
-    let tree = Arc::new(Tree { root, fields });
-    Compiled { tree, until }
+    let tree = Arc::new(ConditionTree { root, fields });
+    CompiledDelete { tree, until }
 }
 
 /// The tree of a fragment whose only field is `a`.
@@ -222,7 +239,7 @@ fn a(comparison: Comparison, value: i32) -> Node {
 }
 
 fn test_of(field: FragmentField, comparison: Comparison, value: i32) -> Node {
-    let test = Test::Compare(comparison, value.to_le_bytes().to_vec());
+    let test = ConditionTest::Compare(comparison, value.to_le_bytes().to_vec());
     let test = CellTest::new(Datatype::Int32, ONE, &test).unwrap();
     Node::Test(field, test)
 }
@@ -263,16 +280,16 @@ fn a_missing_field_deletes_and_forgets_alternatives_before_it() {
 #[test]
 fn bounds_decide_what_every_cell_between_them_answers() {
     let value = |v: i32| v.to_le_bytes();
-    let all = ALL.map(|c| Test::Compare(c, value(5).to_vec()));
-    let member = |negated| Test::Member {
+    let all = ALL.map(|c| ConditionTest::Compare(c, value(5).to_vec()));
+    let member = |negated| ConditionTest::Member {
         members: vec![value(5).to_vec(), value(7).to_vec()],
         negated,
     };
     let more = [
         member(false),
         member(true),
-        Test::Always(true),
-        Test::Always(false),
+        ConditionTest::Always(true),
+        ConditionTest::Always(false),
     ];
     for test in all.into_iter().chain(more) {
         let test = CellTest::new(Datatype::Int32, ONE, &test).unwrap();
@@ -296,7 +313,7 @@ fn bounds_decide_what_every_cell_between_them_answers() {
             }
         }
     }
-    let text = Test::Compare(Comparison::Eq, b"m".to_vec());
+    let text = ConditionTest::Compare(Comparison::Eq, b"m".to_vec());
     let text = CellTest::new(Datatype::StringAscii, CellValNum::Var, &text).unwrap();
     assert_eq!(text.between(b"a", b"lzz"), Some(false));
     assert_eq!(text.between(b"a", b"m"), None);

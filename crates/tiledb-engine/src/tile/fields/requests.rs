@@ -9,13 +9,13 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use super::{ColumnSource, FragmentScan, FragmentTiles};
 use crate::array::fragment::TileIdx;
 use crate::array::table::{ArrayTable, fill_column, filled_bytes};
-use crate::arrow::{Cells, Strings, repeat};
+use crate::arrow::{TileStrings, UnfilteredCells, repeat};
 use crate::error::{Error, Result};
 use crate::tile::coordinates::MovedTile;
-use crate::tile::decode::{ColumnDecoder, Needed, cell_numbers_pipeline, decode_u64};
-use crate::tile::fetch::{FetchList, Fetched, TileTicket};
-use crate::tile::needles::{Finds, Needles};
-use crate::tile::tile_memory::Scratch;
+use crate::tile::decode::{ColumnDecoder, NeededCells, cell_numbers_pipeline, decode_u64};
+use crate::tile::fetch::{FetchList, FetchedBytes, TileTicket};
+use crate::tile::needles::{NeedleMatches, NeedleSet};
+use crate::tile::tile_memory::DecodeScratch;
 
 /// A request for one tile of a column.
 #[derive(Debug, Clone)]
@@ -113,13 +113,13 @@ impl FragmentScan {
     pub fn decode(
         &self,
         request: &ColumnRequest,
-        fetched: &Fetched,
+        fetched: &FetchedBytes,
         of: TileOf<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<ArrayRef> {
         match (self.source(request.column)?, request.stored) {
             (ColumnSource::Stored { decoder, .. }, Some(_)) => self
-                .decode_cells(request, fetched, of, Needed::All, scratch)
+                .decode_cells(request, fetched, of, NeededCells::All, scratch)
                 .and_then(|cells| decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))),
             _ => self.repeated(of.table, request.column, of.cells),
         }
@@ -129,11 +129,11 @@ impl FragmentScan {
     pub fn decode_cells(
         &self,
         request: &ColumnRequest,
-        fetched: &Fetched,
+        fetched: &FetchedBytes,
         of: TileOf<'_>,
-        needed: Needed<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
+        needed: NeededCells<'_>,
+        scratch: &mut DecodeScratch,
+    ) -> Result<UnfilteredCells> {
         let (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) =
             (self.source(request.column)?, request.stored)
         else {
@@ -169,11 +169,11 @@ impl FragmentScan {
     pub fn decode_strings(
         &self,
         request: &ColumnRequest,
-        needles: Option<&Needles>,
-        fetched: &Fetched,
+        needles: Option<&NeedleSet>,
+        fetched: &FetchedBytes,
         of: TileOf<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Option<(Strings, Finds)>> {
+        scratch: &mut DecodeScratch,
+    ) -> Result<Option<(TileStrings, NeedleMatches)>> {
         let (Some(decoder), Some((ticket, var_bytes))) = (self.text(request), request.stored)
         else {
             return Err(Error::internal("a column is not stored as text"));
@@ -210,7 +210,12 @@ impl FragmentScan {
     }
 
     /// Converts the result of [`Self::decode_cells`] to Arrow.
-    pub fn to_array(&self, column: usize, cells: Cells, of: TileOf<'_>) -> Result<ArrayRef> {
+    pub fn to_array(
+        &self,
+        column: usize,
+        cells: UnfilteredCells,
+        of: TileOf<'_>,
+    ) -> Result<ArrayRef> {
         match self.source(column)? {
             ColumnSource::Stored { decoder, .. } => {
                 decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))
@@ -223,7 +228,7 @@ impl FragmentScan {
     pub fn to_array_of_kept(
         &self,
         column: usize,
-        mut cells: Cells,
+        mut cells: UnfilteredCells,
         of: TileOf<'_>,
         kept: BooleanBuffer,
     ) -> Result<ArrayRef> {
@@ -264,9 +269,9 @@ impl FragmentScan {
     pub fn decode_timestamps(
         &self,
         ticket: TileTicket,
-        fetched: &Fetched,
+        fetched: &FetchedBytes,
         of: TileOf<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Vec<u64>> {
         let fragment = &self.fragment;
         let pipeline = cell_numbers_pipeline(

@@ -16,12 +16,12 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use self::neighbours::{Runs, TimedTile};
+pub use self::neighbours::{ComparedRuns, TimedTile};
 
 use std::cmp::Reverse;
 
-use self::pack::Packed;
-use self::table::{Item, VersionTable};
+use self::pack::PackedCells;
+use self::table::{BucketCell, VersionTable};
 use crate::error::{Error, Result};
 use crate::tile::coordinates::DimCells;
 
@@ -66,9 +66,12 @@ pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
             "too many cells overlap at the same coordinates",
         ));
     }
-    let asked = tiles.iter().map(|t| Asked::new(t.mask)).collect::<Vec<_>>();
+    let asked = tiles
+        .iter()
+        .map(|t| ComparedCells::new(t.mask))
+        .collect::<Vec<_>>();
     let fragments = VisibleFragments::of(tiles);
-    let packed = Packed::new(tiles, &asked, 63 - fragments.bits)?;
+    let packed = PackedCells::new(tiles, &asked, 63 - fragments.bits)?;
     let mut table = VersionTable::new(&packed.keys, fragments.bits, timed);
     let mut starts = Vec::with_capacity(tiles.len());
     let (mut first, mut rest) = (0, packed.keys.as_slice());
@@ -83,7 +86,7 @@ pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
             )]
             let cell = (first + cell) as u32;
             let key = key << fragments.bits | fragment;
-            table.enter(Item { key, cell }, time);
+            table.enter(BucketCell { key, cell }, time);
         });
         starts.push(first);
         first += tile.mask.len();
@@ -159,14 +162,14 @@ impl VisibleFragments {
 
 /// The cells of a tile that are compared with other cells.
 #[derive(Debug)]
-pub enum Asked {
+pub enum ComparedCells {
     /// All cells; this is their number.
     All(usize),
     /// The cells with these indices.
     Some(Vec<u32>),
 }
 
-impl Asked {
+impl ComparedCells {
     /// The selected cells of a mask.
     pub fn new(mask: &[bool]) -> Self {
         let count = mask

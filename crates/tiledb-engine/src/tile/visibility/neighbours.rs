@@ -5,21 +5,21 @@
 //! NaN isn't ordered, and equals everything in a comparison of neighbours, so a run of NaN cells may hold versions of several
 //! cells.
 
-use super::Asked;
+use super::ComparedCells;
 use crate::error::{Error, Result};
-use crate::geometry::key::{Native, with_native};
+use crate::geometry::key::{NativeKey, with_native};
 use crate::tile::coordinates::DimCells;
 use crate::tile::selection;
 
 /// The compared cells of consecutive tiles, and which of them may be another version of the cell before.
 #[derive(Debug)]
-pub struct Runs {
+pub struct ComparedRuns {
     tiles: Vec<TileRuns>,
 }
 
 #[derive(Debug)]
 struct TileRuns {
-    asked: Asked,
+    asked: ComparedCells,
     /// Whether each compared cell is equal to the one before in all dimensions compared so far; the first cell of a
     /// tile is compared with the last of the tile before.
     tied: Vec<bool>,
@@ -35,10 +35,10 @@ pub struct TimedTile<'a> {
     pub floats: Vec<DimCells<'a>>,
 }
 
-impl Runs {
+impl ComparedRuns {
     /// The runs before any dimension is compared; each tile has a cell to compare.
-    pub fn new(tiles: impl Iterator<Item = Asked>) -> Self {
-        let tile = |(number, asked): (usize, Asked)| {
+    pub fn new(tiles: impl Iterator<Item = ComparedCells>) -> Self {
+        let tile = |(number, asked): (usize, ComparedCells)| {
             let mut tied = vec![true; asked.len()];
             if let Some(first) = tied.first_mut() {
                 *first = number > 0;
@@ -134,7 +134,7 @@ impl TileRuns {
             return Ok(());
         };
         match (dim, &self.asked) {
-            (DimCells::Numbers { datatype, bytes }, Asked::All(_)) => {
+            (DimCells::Numbers { datatype, bytes }, ComparedCells::All(_)) => {
                 with_native!(*datatype, T => {
                     let values = bytes.as_chunks().0;
                     let next = values.get(1..).unwrap_or_default();
@@ -143,12 +143,12 @@ impl TileRuns {
                     }
                 }, _ => return Err(Error::internal("a dimension of this type has no order")));
             }
-            (_, Asked::All(_)) => {
+            (_, ComparedCells::All(_)) => {
                 for (cell, tied) in tied.iter_mut().enumerate().filter(|(_, tied)| **tied) {
                     *tied = dim.ties(cell + 1, dim, cell);
                 }
             }
-            (_, Asked::Some(cells)) => {
+            (_, ComparedCells::Some(cells)) => {
                 let next = cells.get(1..).unwrap_or_default();
                 let pairs = tied.iter_mut().zip(cells).zip(next);
                 for ((tied, a), b) in pairs.filter(|((tied, _), _)| **tied) {
@@ -230,9 +230,9 @@ mod tests {
             offsets: stored[tile].1.0.clone(),
             data: &stored[tile].1.1,
         };
-        let mut runs = Runs::new(tiles.iter().map(|tile| Asked::new(&tile.mask)));
+        let mut runs = ComparedRuns::new(tiles.iter().map(|tile| ComparedCells::new(&tile.mask)));
         let all = 0..tiles.len();
-        let meet = |runs: &Runs| all.clone().map(|t| runs.meet(t)).collect::<Vec<_>>();
+        let meet = |runs: &ComparedRuns| all.clone().map(|t| runs.meet(t)).collect::<Vec<_>>();
         let needed = meet(&runs).into_iter().enumerate();
         let dims: Vec<_> = needed.map(|(t, n)| n.then(|| strings(t))).collect();
         runs.compare(&dims).unwrap();

@@ -10,26 +10,30 @@ use std::hash::BuildHasher;
 use hashbrown::hash_map::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap};
 
-use super::table::Hash;
-use super::{Asked, ComparedTile};
+use super::table::CoordinateHash;
+use super::{ComparedCells, ComparedTile};
 use crate::error::{Error, Result};
-use crate::geometry::key::{Native, with_native};
+use crate::geometry::key::{NativeKey, with_native};
 use crate::tile::coordinates::DimCells;
 
 /// The most different strings of a dimension that are numbered.
 const MOST_STRINGS: usize = 1 << 14;
 
 /// A number for each compared cell, tile after tile.
-pub(super) struct Packed {
+pub(super) struct PackedCells {
     /// The numbers.
     pub keys: Vec<u64>,
     /// Whether equal numbers prove equal coordinates.
     pub exact: bool,
 }
 
-impl Packed {
+impl PackedCells {
     /// Packs coordinates into at most `limit` bits.
-    pub(super) fn new(tiles: &[ComparedTile<'_>], asked: &[Asked], limit: u32) -> Result<Self> {
+    pub(super) fn new(
+        tiles: &[ComparedTile<'_>],
+        asked: &[ComparedCells],
+        limit: u32,
+    ) -> Result<Self> {
         let dimensions = tiles.first().map_or(0, |tile| tile.dims.len());
         let mut columns = Vec::with_capacity(dimensions);
         for d in 0..dimensions {
@@ -42,7 +46,7 @@ impl Packed {
             };
             columns.push(column);
         }
-        let count = asked.iter().map(Asked::len).sum();
+        let count = asked.iter().map(ComparedCells::len).sum();
         Ok(match exact(&columns, count, limit)? {
             Some(keys) => Self { keys, exact: true },
             None => Self {
@@ -107,7 +111,7 @@ fn bits_of(largest: u64) -> u32 {
 
 /// One dimension of all tiles.
 struct PackedColumn<'c, 't> {
-    tiles: Vec<(&'c DimCells<'t>, &'c Asked)>,
+    tiles: Vec<(&'c DimCells<'t>, &'c ComparedCells)>,
 }
 
 impl PackedColumn<'_, '_> {
@@ -152,7 +156,7 @@ impl PackedColumn<'_, '_> {
 
     /// Mixes the values into the packed numbers by a hash.
     fn push_hashes(&self, keys: &mut [u64]) -> Result<()> {
-        let (hash, strings) = (Hash::new(0), DefaultHashBuilder::default());
+        let (hash, strings) = (CoordinateHash::new(0), DefaultHashBuilder::default());
         let mut keys = keys.iter_mut();
         for (dim, asked) in &self.tiles {
             let mut mix = |value: u64| {

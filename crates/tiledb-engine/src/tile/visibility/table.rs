@@ -16,7 +16,7 @@ const EMPTY_ENTRY: u32 = u32::MAX;
 
 /// A cell in a bucket.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Item {
+pub(super) struct BucketCell {
     /// Its packed coordinates, then the number of its fragment; less than 64 bits.
     pub key: u64,
     /// The cell, numbered through all tiles.
@@ -25,11 +25,11 @@ pub(super) struct Item {
 
 /// Cells, sorted into buckets.
 pub(super) struct VersionTable {
-    hash: Hash,
+    hash: CoordinateHash,
     fragment_bits: u32,
     /// Where the next item of each bucket goes; once all are in, the end of the bucket.
     next: Vec<usize>,
-    items: Vec<Item>,
+    items: Vec<BucketCell>,
     /// When each cell was written, if that decides.
     times: Vec<u64>,
 }
@@ -38,7 +38,7 @@ impl VersionTable {
     /// Reserves room for cells with these coordinates.
     pub(super) fn new(packed: &[u64], fragment_bits: u32, timed: bool) -> Self {
         let buckets = (packed.len() / BUCKET_CELLS).next_power_of_two();
-        let hash = Hash::new(buckets.trailing_zeros().min(MOST_BUCKETS_LOG2));
+        let hash = CoordinateHash::new(buckets.trailing_zeros().min(MOST_BUCKETS_LOG2));
         let mut next = vec![0; 1 << hash.bucket_bits];
         for key in packed {
             if let Some(count) = next.get_mut(hash.bucket(hash.of(*key))) {
@@ -55,14 +55,14 @@ impl VersionTable {
             hash,
             fragment_bits,
             next,
-            items: vec![Item::default(); packed.len()],
+            items: vec![BucketCell::default(); packed.len()],
             times: vec![0; if timed { packed.len() } else { 0 }],
         }
     }
 
     /// Puts a cell into its bucket.
     #[inline]
-    pub(super) fn enter(&mut self, item: Item, time: u64) {
+    pub(super) fn enter(&mut self, item: BucketCell, time: u64) {
         let hash = self.hash.of(item.key >> self.fragment_bits);
         let Some(next) = self.next.get_mut(self.hash.bucket(hash)) else {
             return;
@@ -85,7 +85,7 @@ impl VersionTable {
         same: Option<impl Fn(u32, u32) -> bool>,
     ) -> usize {
         let mut count = 0;
-        let mut hide = |item: &Item| {
+        let mut hide = |item: &BucketCell| {
             if let Some(is_hidden) = hidden.get_mut(item.cell as usize) {
                 *is_hidden = true;
             }
@@ -112,14 +112,19 @@ impl VersionTable {
     /// De-duplicates items that come newest first: the first of each coordinates stays, with the others of its
     /// fragment.
     #[expect(clippy::indexing_slicing, reason = "slots are taken modulo the length")]
-    fn first_come(&self, items: &[Item], table: &mut Vec<u64>, mut hide: impl FnMut(&Item)) {
+    fn first_come(
+        &self,
+        items: &[BucketCell],
+        table: &mut Vec<u64>,
+        mut hide: impl FnMut(&BucketCell),
+    ) {
         let len = (items.len() * 2).next_power_of_two();
         table.clear();
         table.resize(len, EMPTY);
         let (table, bits) = (table.as_mut_slice(), self.fragment_bits);
         for item in items {
             let coordinates = item.key >> bits;
-            let mut slot = Hash::slot(self.hash.of(coordinates));
+            let mut slot = CoordinateHash::slot(self.hash.of(coordinates));
             loop {
                 let found = &mut table[slot & (len - 1)];
                 if *found == EMPTY {
@@ -158,11 +163,11 @@ impl ThoroughTable {
     fn hide(
         &mut self,
         table: &VersionTable,
-        items: &[Item],
+        items: &[BucketCell],
         times: &[u64],
         timed: &[bool],
         same: &impl Fn(u32, u32) -> bool,
-        mut hide: impl FnMut(&Item),
+        mut hide: impl FnMut(&BucketCell),
     ) {
         let time = |i: usize| times.get(i).copied().unwrap_or(0);
         let bits = table.fragment_bits;
@@ -173,7 +178,7 @@ impl ThoroughTable {
         self.entries.clear();
         for (i, item) in items.iter().enumerate() {
             let coordinates = item.key >> bits;
-            let mut slot = Hash::slot(table.hash.of(coordinates));
+            let mut slot = CoordinateHash::slot(table.hash.of(coordinates));
             let entry = loop {
                 let found = &mut self.table[slot & (len - 1)];
                 if *found == EMPTY_ENTRY {
@@ -206,19 +211,19 @@ impl ThoroughTable {
 }
 
 /// Whether a version is newer than another; fragments with smaller numbers win ties.
-fn is_newer(a: (&Item, u64), b: (&Item, u64), fragment_bits: u32) -> bool {
-    let fragment = |item: &Item| item.key & ((1 << fragment_bits) - 1);
+fn is_newer(a: (&BucketCell, u64), b: (&BucketCell, u64), fragment_bits: u32) -> bool {
+    let fragment = |item: &BucketCell| item.key & ((1 << fragment_bits) - 1);
     (a.1, std::cmp::Reverse(fragment(a.0))) > (b.1, std::cmp::Reverse(fragment(b.0)))
 }
 
 /// A seeded hash of packed coordinates.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hash {
+pub(super) struct CoordinateHash {
     seed: u64,
     bucket_bits: u32,
 }
 
-impl Hash {
+impl CoordinateHash {
     pub(super) fn new(bucket_bits: u32) -> Self {
         // One seed serves the whole process: it only has to be unknown to whoever writes coordinates.
         static SEED: OnceLock<u64> = OnceLock::new();

@@ -15,21 +15,21 @@ const FORM: &str = "expected a form such as 2024, 2024-05, 2024-05-01 or 2024-05
 
 /// What a unit is counted in: all but months have a fixed length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
+enum CalendarUnit {
     Months(i128),
     /// The length in 10^-18 seconds.
     Attoseconds(i128),
 }
 
 /// The unit of a date or time type; `None` for other types.
-fn unit(datatype: Datatype) -> Option<Unit> {
+fn unit(datatype: Datatype) -> Option<CalendarUnit> {
     use Datatype as D;
     let nanos = match datatype {
-        D::DateTimeYear => return Some(Unit::Months(12)),
-        D::DateTimeMonth => return Some(Unit::Months(1)),
-        D::DateTimePs | D::TimePs => return Some(Unit::Attoseconds(1_000_000)),
-        D::DateTimeFs | D::TimeFs => return Some(Unit::Attoseconds(1_000)),
-        D::DateTimeAs | D::TimeAs => return Some(Unit::Attoseconds(1)),
+        D::DateTimeYear => return Some(CalendarUnit::Months(12)),
+        D::DateTimeMonth => return Some(CalendarUnit::Months(1)),
+        D::DateTimePs | D::TimePs => return Some(CalendarUnit::Attoseconds(1_000_000)),
+        D::DateTimeFs | D::TimeFs => return Some(CalendarUnit::Attoseconds(1_000)),
+        D::DateTimeAs | D::TimeAs => return Some(CalendarUnit::Attoseconds(1)),
         D::DateTimeWeek => 7 * NANOS_PER_DAY,
         D::DateTimeDay => NANOS_PER_DAY,
         D::DateTimeHr | D::TimeHr => 3_600 * NANOS_PER_SECOND,
@@ -40,14 +40,14 @@ fn unit(datatype: Datatype) -> Option<Unit> {
         D::DateTimeNs | D::TimeNs => 1,
         _ => return None,
     };
-    Some(Unit::Attoseconds(nanos * ATTOS_PER_NANO))
+    Some(CalendarUnit::Attoseconds(nanos * ATTOS_PER_NANO))
 }
 
 /// The unit of a word such as `days`.
-fn unit_of_word(word: &str) -> Option<Unit> {
+fn unit_of_word(word: &str) -> Option<CalendarUnit> {
     let nanos = match word.to_ascii_lowercase().as_str() {
-        "year" | "years" | "y" => return Some(Unit::Months(12)),
-        "month" | "months" | "mon" => return Some(Unit::Months(1)),
+        "year" | "years" | "y" => return Some(CalendarUnit::Months(12)),
+        "month" | "months" | "mon" => return Some(CalendarUnit::Months(1)),
         "week" | "weeks" | "w" => 7 * NANOS_PER_DAY,
         "day" | "days" | "d" => NANOS_PER_DAY,
         "hour" | "hours" | "h" | "hr" => 3_600 * NANOS_PER_SECOND,
@@ -58,7 +58,7 @@ fn unit_of_word(word: &str) -> Option<Unit> {
         "nanosecond" | "nanoseconds" | "ns" => 1,
         _ => return None,
     };
-    Some(Unit::Attoseconds(nanos * ATTOS_PER_NANO))
+    Some(CalendarUnit::Attoseconds(nanos * ATTOS_PER_NANO))
 }
 
 /// A point in time, or a time of day, in the unit of `datatype`.
@@ -83,7 +83,7 @@ pub(super) fn parse(datatype: Datatype, text: &str) -> Result<i64, String> {
     if !(0..in_month).contains(&day0) {
         return Err(format!("this month has {in_month} days"));
     }
-    if let Unit::Months(months) = unit {
+    if let CalendarUnit::Months(months) = unit {
         let since = i128::from((year - EPOCH_YEAR) * 12 + month0);
         if day0 != 0 || nanos != 0 || since % months != 0 {
             return Err("expected a whole year or month".to_owned());
@@ -101,8 +101,8 @@ pub(super) fn span(datatype: Datatype, text: &str) -> Option<Result<i64, String>
     let of_word = unit_of_word(word.trim());
     let number: i128 = number.parse().ok()?;
     Some(match (unit(datatype), of_word) {
-        (Some(Unit::Months(own)), Some(Unit::Months(given))) => whole(number * given, own),
-        (Some(Unit::Attoseconds(own)), Some(Unit::Attoseconds(given))) => {
+        (Some(CalendarUnit::Months(own)), Some(CalendarUnit::Months(given))) => whole(number * given, own),
+        (Some(CalendarUnit::Attoseconds(own)), Some(CalendarUnit::Attoseconds(given))) => {
             number.checked_mul(given).map_or_else(
                 || Err("it is too long".to_owned()),
                 |attoseconds| whole(attoseconds, own),
@@ -121,13 +121,15 @@ pub(super) fn span(datatype: Datatype, text: &str) -> Option<Result<i64, String>
 pub(super) fn show_span(datatype: Datatype, steps: u64) -> String {
     let steps = i128::from(steps);
     let found = match unit(datatype) {
-        Some(Unit::Months(1)) if steps % 12 == 0 => Some((steps / 12, "years")),
-        Some(Unit::Attoseconds(own)) => SPANS.iter().find_map(|word| match unit_of_word(word) {
-            Some(Unit::Attoseconds(span)) if span > own && steps * own % span == 0 => {
-                Some((steps * own / span, *word))
-            }
-            _ => None,
-        }),
+        Some(CalendarUnit::Months(1)) if steps % 12 == 0 => Some((steps / 12, "years")),
+        Some(CalendarUnit::Attoseconds(own)) => {
+            SPANS.iter().find_map(|word| match unit_of_word(word) {
+                Some(CalendarUnit::Attoseconds(span)) if span > own && steps * own % span == 0 => {
+                    Some((steps * own / span, *word))
+                }
+                _ => None,
+            })
+        }
         _ => None,
     };
     match found {
@@ -146,10 +148,10 @@ fn whole(length: i128, unit: i128) -> Result<i64, String> {
     }
 }
 
-fn count(attoseconds: i128, unit: Unit) -> Result<i64, String> {
+fn count(attoseconds: i128, unit: CalendarUnit) -> Result<i64, String> {
     match unit {
-        Unit::Attoseconds(own) if attoseconds % own == 0 => in_range(attoseconds / own),
-        Unit::Attoseconds(_) | Unit::Months(_) => {
+        CalendarUnit::Attoseconds(own) if attoseconds % own == 0 => in_range(attoseconds / own),
+        CalendarUnit::Attoseconds(_) | CalendarUnit::Months(_) => {
             Err("it is no whole number of the type's own unit".to_owned())
         }
     }

@@ -11,11 +11,11 @@
 //! Numbers of several bytes are shuffled, because their high bytes are alike. Zstandard has level 3, its own default:
 //! libtiledb's -1 is one of the levels that leave out entropy coding, on which shuffled bytes depend.
 
-use super::integer::{self, Span};
+use super::integer::{self, IntegerSpan};
 use super::types::is_integral;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
-use crate::format::filter_list::{Filter, FilterList, Setting};
+use crate::format::filter_list::{Filter, FilterList, FilterSetting};
 use crate::format::schema::Layout;
 
 /// Cells in a tile of a sparse array: a tile of numbers has some 800 kB, which is large enough for few requests and good
@@ -58,7 +58,7 @@ pub(super) fn domain(datatype: Datatype, extent: Option<u64>) -> Option<(Vec<u8>
     let high = match extent {
         None => high,
         Some(extent) => {
-            let span = Span::new(datatype, &low_bytes, &high_bytes).ok()?;
+            let span = IntegerSpan::new(datatype, &low_bytes, &high_bytes).ok()?;
             // An extent that is too large is reported when the extent is checked.
             high.min(span.highest_end(extent)).max(low)
         }
@@ -115,7 +115,7 @@ pub(super) fn whole_domain(datatype: Datatype, low: &[u8], high: &[u8]) -> Resul
         let (low, high) = (integer::float(low), integer::float(high));
         return Ok(integer::float_size(datatype, low, high));
     }
-    let size = Span::new(datatype, low, high)?.size();
+    let size = IntegerSpan::new(datatype, low, high)?.size();
     Ok(integer::bytes(datatype, size))
 }
 
@@ -123,7 +123,7 @@ pub(super) fn whole_domain(datatype: Datatype, low: &[u8], high: &[u8]) -> Resul
 const MOST_EVEN_TRIED: u64 = 1_000;
 
 /// The extents of a dense array, with some of them given: as near to a cube as the domain allows.
-pub(super) fn dense_extents(domains: &[(Span, Option<u64>)]) -> Result<Vec<u64>> {
+pub(super) fn dense_extents(domains: &[(IntegerSpan, Option<u64>)]) -> Result<Vec<u64>> {
     // libtiledb counts the cells of a tile in the type of the dimensions, and crashes if it writes more than that can count.
     let countable = domains.iter().map(|(span, _)| span.type_max()).min();
     let countable = countable.and_then(|most| u64::try_from(most).ok());
@@ -140,7 +140,7 @@ pub(super) fn dense_extents(domains: &[(Span, Option<u64>)]) -> Result<Vec<u64>>
         .collect();
     let span = |index: &usize| domains.get(*index).map(|(span, _)| *span);
     // What a narrow dimension leaves goes to the wider ones.
-    open.sort_by_key(|index| span(index).map(Span::size));
+    open.sort_by_key(|index| span(index).map(IntegerSpan::size));
     let mut extents: Vec<u64> = domains
         .iter()
         .map(|(_, given)| given.unwrap_or(1))
@@ -191,7 +191,7 @@ fn even(size: u64, side: u64) -> u64 {
 }
 
 /// The extent, or a smaller one with which the last tile ends within the type.
-fn fitting(span: Span, mut extent: u64) -> u64 {
+fn fitting(span: IntegerSpan, mut extent: u64) -> u64 {
     while extent > 1 && !span.has_room(extent) {
         extent /= 2;
     }
@@ -226,20 +226,20 @@ pub(super) fn offsets_filters() -> FilterList {
 
 /// The filters of validity bytes, most of which are like the one before.
 pub(super) fn validity_filters() -> FilterList {
-    FilterList::of([(Filter::Rle, Setting::Level(-1))])
+    FilterList::of([(Filter::Rle, FilterSetting::Level(-1))])
 }
 
 /// These filters, then a compressor.
 fn filters(first: &[Filter]) -> FilterList {
     let first = first.iter().map(|filter| {
         let setting = match filter {
-            Filter::PositiveDelta => Setting::Window(Setting::POSITIVE_DELTA_WINDOW),
-            Filter::Delta(_) => Setting::Level(-1),
-            _ => Setting::None,
+            Filter::PositiveDelta => FilterSetting::Window(FilterSetting::POSITIVE_DELTA_WINDOW),
+            Filter::Delta(_) => FilterSetting::Level(-1),
+            _ => FilterSetting::None,
         };
         (filter.clone(), setting)
     });
-    FilterList::of(first.chain([(Filter::Zstd, Setting::Level(ZSTD_LEVEL))]))
+    FilterList::of(first.chain([(Filter::Zstd, FilterSetting::Level(ZSTD_LEVEL))]))
 }
 
 /// Whether cells are sorted by a dimension before all others.
@@ -288,7 +288,7 @@ mod tests {
         for datatype in D::ALL.iter().filter(|d| is_integral(**d)) {
             for extent in [None, Some(1), Some(7), Some(20)] {
                 let (low, high) = domain(*datatype, extent).unwrap();
-                let span = Span::new(*datatype, &low, &high).unwrap();
+                let span = IntegerSpan::new(*datatype, &low, &high).unwrap();
                 assert!(!span.is_whole_type() && span.low <= span.high, "{datatype}");
                 assert!(
                     extent.is_none_or(|e| span.has_room(e)),
@@ -302,7 +302,7 @@ mod tests {
     fn dense_tiles_are_near_cubes() {
         let span = |size: i32| {
             let (low, high) = (1_i32.to_le_bytes(), size.to_le_bytes());
-            Span::new(Datatype::Int32, &low, &high).unwrap()
+            IntegerSpan::new(Datatype::Int32, &low, &high).unwrap()
         };
         let extents = |sizes: &[(i32, Option<u64>)]| {
             let domains: Vec<_> = sizes
@@ -332,15 +332,15 @@ mod tests {
             [1_000_000, 1]
         );
         // Cells of a tile are counted in the type of the dimensions.
-        let narrow = Span::new(Datatype::UInt8, &[63], &[116]).unwrap();
-        let other = Span::new(Datatype::UInt8, &[0], &[4]).unwrap();
+        let narrow = IntegerSpan::new(Datatype::UInt8, &[63], &[116]).unwrap();
+        let other = IntegerSpan::new(Datatype::UInt8, &[0], &[4]).unwrap();
         assert_eq!(
             dense_extents(&[(narrow, None), (other, None)]).unwrap(),
             [27, 5]
         );
         // The last tile must end before the largest value.
         let (low, high) = (0_i32.to_le_bytes(), (i32::MAX - 1).to_le_bytes());
-        let wide = Span::new(Datatype::Int32, &low, &high).unwrap();
+        let wide = IntegerSpan::new(Datatype::Int32, &low, &high).unwrap();
         let found = dense_extents(&[(wide, None)]).unwrap();
         assert!(wide.has_room(found[0]) && found[0] <= 100_000, "{found:?}");
     }

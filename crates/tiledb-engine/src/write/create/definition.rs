@@ -4,7 +4,7 @@
 //! created. The subtle thing: the order in which a schema lists its enumerations means nothing, and libtiledb writes any, so a
 //! definition has the order in which attributes mention them.
 
-use crate::arrow::Enumerations;
+use crate::arrow::ArrayEnumerations;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
@@ -72,7 +72,7 @@ impl ArrayDefinition {
     ///
     /// # Errors
     /// A part of the schema cannot be read.
-    pub fn of(schema: &ArraySchema, known: &Enumerations) -> Result<(Self, Vec<String>)> {
+    pub fn of(schema: &ArraySchema, known: &ArrayEnumerations) -> Result<(Self, Vec<String>)> {
         let mut missing = Vec::new();
         let mut given = Vec::new();
         for reference in &schema.enumerations {

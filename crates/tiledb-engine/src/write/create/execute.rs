@@ -39,7 +39,7 @@ const GROUP: [&str; 2] = ["__group", "__tiledb_group.tdb"];
 const ENUMERATION_VERSION: u32 = 0;
 
 /// The creation of an array.
-pub(super) struct Creation<'a> {
+pub(super) struct ArrayCreation<'a> {
     pub definition: &'a ArrayDefinition,
     pub storage: &'a Storage,
     pub clock: &'a Clock,
@@ -57,7 +57,7 @@ pub struct StagedArray {
     files: Vec<(String, Bytes)>,
 }
 
-impl Creation<'_> {
+impl ArrayCreation<'_> {
     /// Makes all files of the array, encrypted if there is a key, and its folders.
     pub(super) async fn stage(&self, key: Option<&Arc<EncryptionKey>>) -> Result<StagedArray> {
         let staged = self.files(key).await;
@@ -225,7 +225,7 @@ mod tests {
     use object_store::path::Path;
 
     use super::*;
-    use crate::array::inspect::Inspection;
+    use crate::array::inspect::ArrayInspection;
     use crate::array::snapshot::Snapshot;
     use crate::array::window::OpenWindow;
     use crate::storage::Location;
@@ -258,7 +258,7 @@ mod tests {
         clock: &Clock,
         key: Option<&Arc<EncryptionKey>>,
     ) -> Result<()> {
-        let creation = Creation {
+        let creation = ArrayCreation {
             definition,
             storage,
             clock,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     async fn open(storage: &Storage) -> Result<ArrayDefinition> {
-        let array = Inspection::open(storage, OpenWindow::new(TimestampMs(0), None)?).await?;
+        let array = ArrayInspection::open(storage, OpenWindow::new(TimestampMs(0), None)?).await?;
         let enumerations = array.enumerations().await?;
         Ok(ArrayDefinition::of(&array.schema, &enumerations)?.0)
     }

@@ -5,7 +5,7 @@ use crate::format::datatype::Datatype;
 
 /// An inclusive range of integers, dates or times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct IntegerSpan {
     datatype: Datatype,
     /// The smallest value.
     pub low: i128,
@@ -13,7 +13,7 @@ pub struct Span {
     pub high: i128,
 }
 
-impl Span {
+impl IntegerSpan {
     /// The range between two stored values.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn the_last_tile_is_whole() {
         let span = |low: i8, high: i8| {
-            Span::new(Datatype::Int8, &low.to_le_bytes(), &high.to_le_bytes()).unwrap()
+            IntegerSpan::new(Datatype::Int8, &low.to_le_bytes(), &high.to_le_bytes()).unwrap()
         };
         let small = span(-3, 6);
         assert_eq!(
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(span(0, 127).end_of_tiles(100), 199);
         assert_eq!(span(0, 127).highest_end(100), 99);
         assert!(span(-128, 127).is_whole_type() && !span(-128, 126).is_whole_type());
-        assert!(Span::new(Datatype::Int16, &[1], &[2]).is_err());
+        assert!(IntegerSpan::new(Datatype::Int16, &[1], &[2]).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 mod tests;
 
 use super::calendar;
-use super::tokens::{Element, elements};
+use super::tokens::{ListElement, elements};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::schema::CellValNum;
@@ -19,7 +19,7 @@ const NAT: i64 = i64::MIN;
 
 /// A value given to an [`ArrayBuilder`](super::ArrayBuilder).
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum LiteralValue {
     /// As text, in the form that the type of the column demands: `2024-05-01`, `[1, 2]`, `x'00ff'`.
     Text(String),
     /// The bytes of a cell as they are stored, little-endian.
@@ -28,7 +28,7 @@ pub enum Value {
 
 macro_rules! from_numbers {
     ($($t:ty),*) => {$(
-        impl From<$t> for Value {
+        impl From<$t> for LiteralValue {
             fn from(value: $t) -> Self {
                 // The shortest text that gives the same number.
                 Self::Text(format!("{value:?}"))
@@ -41,19 +41,19 @@ from_numbers!(
     i8, i16, i32, i64, i128, u8, u16, u32, u64, usize, f32, f64, bool
 );
 
-impl From<&str> for Value {
+impl From<&str> for LiteralValue {
     fn from(value: &str) -> Self {
         Self::Text(value.to_owned())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for LiteralValue {
     fn from(value: String) -> Self {
         Self::Text(value)
     }
 }
 
-impl Value {
+impl LiteralValue {
     /// The bytes of one element.
     pub(super) fn element(&self, datatype: Datatype) -> Result<Vec<u8>> {
         match self {
@@ -71,7 +71,7 @@ impl Value {
     }
 }
 
-impl Value {
+impl LiteralValue {
     /// The bytes of a cell that shows this value: text stands for itself, whatever it looks like.
     pub(in crate::write) fn shown_cell(
         &self,
@@ -275,7 +275,7 @@ pub fn quoted(text: &str) -> String {
 /// What stands between double quotes, if all of the text does.
 fn unquoted(text: &str) -> Option<String> {
     match elements(&format!("[{text}]")).ok()?.as_slice() {
-        [Element::Quoted(inside)] => Some(inside.clone()),
+        [ListElement::Quoted(inside)] => Some(inside.clone()),
         _ => None,
     }
 }

@@ -17,13 +17,14 @@ mod tokens;
 mod types;
 
 pub use self::builder::{
-    ARRAY_OPTIONS, ATTRIBUTE_OPTIONS, ArrayBuilder, DIMENSION_OPTIONS, Disagreement, Key, Wording,
+    ARRAY_OPTIONS, ATTRIBUTE_OPTIONS, ArrayBuilder, CreateWording, DIMENSION_OPTIONS,
+    OptionDisagreement, OptionKey,
 };
 pub(super) use self::check::check_evolved;
 pub use self::definition::ArrayDefinition;
 pub(super) use self::definition::upgraded;
 pub use self::execute::StagedArray;
-pub use self::literal::Value;
+pub use self::literal::LiteralValue;
 pub(super) use self::literal::{show_cell, show_element};
 pub(crate) use self::remains::{CreationRemains, is_begun};
 pub(super) use self::types::StorageType;

@@ -4,14 +4,14 @@ use crate::error::{Error, Result};
 
 /// An element of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Element {
+pub enum ListElement {
     /// As it stands.
     Plain(String),
     /// Between double quotes, which are doubled inside it.
     Quoted(String),
 }
 
-impl Element {
+impl ListElement {
     /// The text, without quotes.
     pub fn text(&self) -> &str {
         match self {
@@ -21,7 +21,7 @@ impl Element {
 }
 
 /// The elements of a list in brackets; `[]` has none.
-pub fn elements(text: &str) -> Result<Vec<Element>> {
+pub fn elements(text: &str) -> Result<Vec<ListElement>> {
     match lists(text)?.as_mut_slice() {
         [list] => Ok(std::mem::take(list)),
         _ => Err(wrong(text)),
@@ -29,7 +29,7 @@ pub fn elements(text: &str) -> Result<Vec<Element>> {
 }
 
 /// The lists of `[a, b], [c]`.
-pub fn lists(text: &str) -> Result<Vec<Vec<Element>>> {
+pub fn lists(text: &str) -> Result<Vec<Vec<ListElement>>> {
     let mut lists = Vec::new();
     let mut rest = text.trim();
     loop {
@@ -48,7 +48,7 @@ pub fn lists(text: &str) -> Result<Vec<Vec<Element>>> {
 }
 
 /// A list at the start of some text, and the text after it.
-pub fn one_list(text: &str) -> Option<(Vec<Element>, &str)> {
+pub fn one_list(text: &str) -> Option<(Vec<ListElement>, &str)> {
     let mut rest = text.trim_start().strip_prefix('[')?.trim_start();
     let mut elements = Vec::new();
     if let Some(after) = rest.strip_prefix(']') {
@@ -60,7 +60,7 @@ pub fn one_list(text: &str) -> Option<(Vec<Element>, &str)> {
             None => {
                 let end = rest.find([',', ']'])?;
                 let (plain, after) = rest.split_at(end);
-                (Element::Plain(plain.trim_end().to_owned()), after)
+                (ListElement::Plain(plain.trim_end().to_owned()), after)
             }
         };
         elements.push(element);
@@ -73,7 +73,7 @@ pub fn one_list(text: &str) -> Option<(Vec<Element>, &str)> {
 }
 
 /// Text up to its closing quote, and the text after it.
-fn quoted(text: &str) -> Option<(Element, &str)> {
+fn quoted(text: &str) -> Option<(ListElement, &str)> {
     let mut inside = String::new();
     let mut rest = text;
     loop {
@@ -84,7 +84,7 @@ fn quoted(text: &str) -> Option<(Element, &str)> {
                 inside.push('"');
                 rest = after;
             }
-            None => return Some((Element::Quoted(inside), after)),
+            None => return Some((ListElement::Quoted(inside), after)),
         }
     }
 }

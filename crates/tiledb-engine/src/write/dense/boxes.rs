@@ -20,12 +20,12 @@ const MISSING_PER_CELL: u128 = 1;
 pub struct TouchedTiles {
     grid: TileGrid,
     /// By their places in tile order.
-    tiles: BTreeMap<Vec<u64>, Touched>,
+    tiles: BTreeMap<Vec<u64>, TouchedTile>,
 }
 
 /// The given cells of one space tile.
 #[derive(Debug, Clone)]
-struct Touched {
+struct TouchedTile {
     cells: u64,
     lo: Vec<u64>,
     hi: Vec<u64>,
@@ -71,7 +71,7 @@ impl TouchedTiles {
         }
         for run in runs {
             let (from, to) = (run.place, run.end().saturating_sub(1));
-            let mut touched = Touched {
+            let mut touched = TouchedTile {
                 cells: u64::from(run.len),
                 lo: Vec::with_capacity(sides.len()),
                 hi: Vec::with_capacity(sides.len()),
@@ -104,7 +104,7 @@ impl TouchedTiles {
         tile
     }
 
-    fn touch(&mut self, tile: Vec<u64>, touched: Touched) {
+    fn touch(&mut self, tile: Vec<u64>, touched: TouchedTile) {
         match self.tiles.entry(tile) {
             Entry::Occupied(mut known) => known.get_mut().merge(&touched),
             Entry::Vacant(vacant) => {
@@ -151,7 +151,7 @@ impl TouchedTiles {
     }
 }
 
-impl Touched {
+impl TouchedTile {
     fn merge(&mut self, other: &Self) {
         self.cells = self.cells.saturating_add(other.cells);
         self.lo

@@ -14,23 +14,23 @@ use futures::stream::BoxStream;
 
 use super::boxes::TouchedTiles;
 use super::given::{GivenCells, decode, encode};
-use super::segments::{Segment, in_order_of_tiles, segments};
-use crate::arrow::{CellWriter, Refused};
+use super::segments::{RowSegment, in_order_of_tiles, segments};
+use crate::arrow::{CellWriter, RefusedValue};
 use crate::error::{Error, Result};
 use crate::geometry::tile_grid::TileGrid;
 use crate::memory::budget::{Grant, MemoryBudget};
 
 /// Keeps records on disk while a statement runs.
-pub trait Scratch: fmt::Debug + Send + Sync {
+pub trait RecordStore: fmt::Debug + Send + Sync {
     /// Keeps records, and gives them back, in their order, once.
     ///
     /// # Errors
     /// The disk is full, or must not be used.
-    fn keep(&self, records: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Records>;
+    fn keep(&self, records: &mut dyn Iterator<Item = Vec<u8>>) -> Result<RecordReader>;
 }
 
 /// Records that are read back.
-pub type Records = BoxStream<'static, Result<Vec<u8>>>;
+pub type RecordReader = BoxStream<'static, Result<Vec<u8>>>;
 
 /// Rows are brought into the order of their tiles first if so few of them in a row belong to one tile.
 const FEW_TOGETHER: usize = 8;
@@ -65,7 +65,7 @@ pub(super) struct CollectedTiles {
     tiles: HashMap<Vec<u64>, GivenCells>,
     touched: TouchedTiles,
     spilled: Vec<SpilledTiles>,
-    scratch: Arc<dyn Scratch>,
+    scratch: Arc<dyn RecordStore>,
     /// Tiles in memory that had as many cells as the domain has in them, when rows were last added to them.
     full: Vec<Vec<u64>>,
     /// The bytes of the tiles in memory.
@@ -78,7 +78,7 @@ pub(super) struct CollectedTiles {
 
 impl CollectedTiles {
     /// No rows yet. For each tile in memory, `copies` times its bytes are reserved.
-    pub(super) fn new(grid: &TileGrid, scratch: Arc<dyn Scratch>, copies: usize) -> Self {
+    pub(super) fn new(grid: &TileGrid, scratch: Arc<dyn RecordStore>, copies: usize) -> Self {
         Self {
             grid: grid.clone(),
             tiles: HashMap::new(),
@@ -119,7 +119,7 @@ impl CollectedTiles {
         if segments.len().saturating_mul(FEW_TOGETHER) > rows {
             segments = in_order_of_tiles(&segments, &mut columns)?;
         }
-        for Segment { row, tile, places } in segments {
+        for RowSegment { row, tile, places } in segments {
             if !self.tiles.contains_key(&tile) {
                 let none = GivenCells::none(writers);
                 self.bytes = self.bytes.saturating_add(none.bytes());
@@ -133,7 +133,7 @@ impl CollectedTiles {
             let sources = writers.iter().zip(&columns).zip(&mut cells.fields);
             for (attribute, ((writer, column), cells)) in sources.enumerate() {
                 let part = column.slice(row, places.count);
-                if let Err(Refused { row, why }) = writer.append(&part, cells) {
+                if let Err(RefusedValue { row, why }) = writer.append(&part, cells) {
                     return Err(NotAdded::Refused(Box::new(RefusedCell {
                         attribute,
                         place: places.iter().nth(row).unwrap_or(0),
@@ -261,7 +261,7 @@ impl CollectedTiles {
 
 /// Tiles on disk, in tile order.
 pub(super) struct SpilledTiles {
-    records: Records,
+    records: RecordReader,
     next: Option<(Vec<u64>, GivenCells)>,
     begun: bool,
 }
@@ -274,7 +274,10 @@ impl fmt::Debug for SpilledTiles {
 
 impl SpilledTiles {
     /// Keeps tiles, which are in tile order.
-    pub(super) fn write(scratch: &dyn Scratch, tiles: Vec<(Vec<u64>, GivenCells)>) -> Result<Self> {
+    pub(super) fn write(
+        scratch: &dyn RecordStore,
+        tiles: Vec<(Vec<u64>, GivenCells)>,
+    ) -> Result<Self> {
         let mut records = tiles.into_iter().map(|(tile, cells)| encode(&tile, &cells));
         Ok(Self {
             records: scratch.keep(&mut records)?,

@@ -8,7 +8,7 @@ use arrow::array::ArrayRef;
 use async_trait::async_trait;
 
 use super::boxes::WrittenBox;
-use super::collected::{CollectedTiles, NotAdded, RefusedCell, Scratch};
+use super::collected::{CollectedTiles, NotAdded, RecordStore, RefusedCell};
 use super::given::GivenCells;
 use super::tiler::{DenseTiler, FoundCells};
 use crate::array::window::TimestampMs;
@@ -20,11 +20,11 @@ use crate::format::domain_range::DomainRange;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
 use crate::memory::budget::Grant;
-use crate::write::checks::{CellChecker, Coordinates, coordinates};
+use crate::write::checks::{BatchCoordinates, CellChecker, coordinates};
 use crate::write::fields::{WrittenFields, cell_writers};
 use crate::write::fragment::{FragmentWriter, StagedFragment};
 use crate::write::insert::{WriteTarget, sliced_bytes};
-use crate::write::pipeline::{Filtering, QUEUED, TileFilters, TilePipeline};
+use crate::write::pipeline::{FilteringTile, QUEUED, TileFilters, TilePipeline};
 
 /// The types of the columns of existing cells: those that lose nothing of what is stored.
 pub const EXISTING_TYPES: TypeOptions = TypeOptions {
@@ -76,7 +76,7 @@ pub struct DenseInsert {
 struct EarlyTiles {
     filters: TileFilters,
     tiler: Arc<DenseTiler>,
-    tiles: HashMap<Vec<u64>, (Filtering, Grant)>,
+    tiles: HashMap<Vec<u64>, (FilteringTile, Grant)>,
     /// Tiles that a thread may still filter, in the order in which that began.
     running: VecDeque<Vec<u64>>,
     /// Tiles that are filtered at the same time.
@@ -116,13 +116,13 @@ impl EarlyTiles {
             memory.shrink_to(usize::try_from(encoded.bytes())?);
             self.bytes = self.bytes.saturating_add(memory.bytes());
             self.tiles
-                .insert(tile, (Filtering::Done(encoded, took), memory));
+                .insert(tile, (FilteringTile::Done(encoded, took), memory));
         }
         Ok(true)
     }
 
     /// Takes a tile out.
-    fn take(&mut self, tile: &[u64]) -> Option<(Filtering, Grant)> {
+    fn take(&mut self, tile: &[u64]) -> Option<(FilteringTile, Grant)> {
         let (begun, memory) = self.tiles.remove(tile)?;
         self.bytes = self.bytes.saturating_sub(memory.bytes());
         Some((begun, memory))
@@ -137,7 +137,7 @@ impl DenseInsert {
     pub fn begin(
         target: WriteTarget,
         existing: Arc<dyn ExistingCells>,
-        scratch: Arc<dyn Scratch>,
+        scratch: Arc<dyn RecordStore>,
     ) -> Result<Self> {
         let snapshot = &target.snapshot;
         let schema = &snapshot.schema;
@@ -225,12 +225,12 @@ impl DenseInsert {
     }
 
     /// The coordinates of the cell in a place of a tile.
-    fn cell(&self, tile: &[u64], place: u64) -> Vec<Coordinates> {
+    fn cell(&self, tile: &[u64], place: u64) -> Vec<BatchCoordinates> {
         let grid = &self.tiler.grid;
         let sides = grid.tile_lo(tile).into_iter().zip(grid.strides());
         let sides = sides.zip(grid.extents());
         let keys = sides.map(|((lo, stride), extent)| lo.saturating_add(place / stride % extent));
-        keys.map(|key| Coordinates::Keys(vec![key])).collect()
+        keys.map(|key| BatchCoordinates::Keys(vec![key])).collect()
     }
 
     /// Writes all fragments.
@@ -288,8 +288,8 @@ impl DenseInsert {
         let keys = coordinates
             .into_iter()
             .map(|coordinates| match coordinates {
-                Coordinates::Keys(keys) => Ok(keys),
-                Coordinates::Strings(_) => {
+                BatchCoordinates::Keys(keys) => Ok(keys),
+                BatchCoordinates::Strings(_) => {
                     Err(Error::internal("a dense array has string dimensions"))
                 }
             });

@@ -13,23 +13,23 @@ use crate::geometry::tile_grid::TileGrid;
 const BLOCK: usize = 64;
 
 /// Rows of a batch that follow each other and belong to one tile.
-pub(super) struct Segment {
+pub(super) struct RowSegment {
     /// The first row.
     pub(super) row: usize,
     pub(super) tile: Vec<u64>,
-    pub(super) places: Places,
+    pub(super) places: RowPlaces,
 }
 
 /// The places of rows in their tile. Rows of a grid mostly come in lines, whose places follow each other.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct RowPlaces {
     /// Places that follow each other: the first one, and how many there are.
     pub(super) runs: Vec<(u64, u64)>,
     /// The number of all places.
     pub(super) count: usize,
 }
 
-impl Places {
+impl RowPlaces {
     /// Adds places that follow each other; their number is that of rows of a batch.
     fn push(&mut self, first: u64, count: usize) {
         self.count = self.count.saturating_add(count);
@@ -46,7 +46,7 @@ impl Places {
 }
 
 /// Where rows belong.
-pub(super) fn segments(grid: &TileGrid, keys: &[Vec<u64>]) -> Vec<Segment> {
+pub(super) fn segments(grid: &TileGrid, keys: &[Vec<u64>]) -> Vec<RowSegment> {
     let (extents, strides) = (grid.extents(), grid.strides());
     let rows = keys.first().map_or(0, Vec::len);
     let (mut segments, mut row) = (Vec::new(), 0);
@@ -64,7 +64,7 @@ pub(super) fn segments(grid: &TileGrid, keys: &[Vec<u64>]) -> Vec<Segment> {
         });
         let places = places_in_tile(keys, &sides.collect::<Vec<_>>(), row);
         let end = row + places.count;
-        segments.push(Segment { row, tile, places });
+        segments.push(RowSegment { row, tile, places });
         row = end;
     }
     segments
@@ -81,9 +81,9 @@ struct SegmentSide {
 }
 
 /// The places of the rows from `row` on, which belongs to the tile, up to the first that doesn't.
-fn places_in_tile(keys: &[Vec<u64>], sides: &[SegmentSide], row: usize) -> Places {
+fn places_in_tile(keys: &[Vec<u64>], sides: &[SegmentSide], row: usize) -> RowPlaces {
     let rows = keys.first().map_or(0, Vec::len);
-    let mut places = Places::default();
+    let mut places = RowPlaces::default();
     let mut row = row;
     while row < rows {
         let block = row..rows.min(row + BLOCK);
@@ -150,9 +150,9 @@ fn line(keys: &[Vec<u64>], sides: &[SegmentSide], block: &Range<usize>) -> Optio
 
 /// Reorders the rows of a batch so that those of each tile follow each other, sorted by their place in the tile.
 pub(super) fn in_order_of_tiles(
-    given: &[Segment],
+    given: &[RowSegment],
     columns: &mut [ArrayRef],
-) -> Result<Vec<Segment>> {
+) -> Result<Vec<RowSegment>> {
     let mut numbers: BTreeMap<&[u64], usize> = BTreeMap::new();
     for segment in given {
         numbers.insert(&segment.tile, 0);
@@ -177,13 +177,13 @@ pub(super) fn in_order_of_tiles(
     let of_tiles = order.chunk_by(|(a, ..), (b, ..)| a == b);
     let mut row = 0;
     let segments = of_tiles.zip(numbers.into_keys()).map(|(of_tile, tile)| {
-        let mut places = Places::default();
+        let mut places = RowPlaces::default();
         for (_, place, _) in of_tile {
             places.push(*place, 1);
         }
         let first = row;
         row += of_tile.len();
-        Segment {
+        RowSegment {
             row: first,
             tile: tile.to_vec(),
             places,

@@ -6,13 +6,13 @@ use crate::format::schema::Attribute;
 use crate::write::create::ArrayDefinition;
 
 /// The columns of an array by the names that its table shows.
-pub(super) struct Columns<'a> {
+pub(super) struct NamedColumns<'a> {
     array: &'a ArrayDefinition,
     /// Dimensions, then attributes.
     names: Vec<String>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> NamedColumns<'a> {
     pub(super) fn of(array: &'a ArrayDefinition) -> Result<Self> {
         let names = column_names(&array.schema)?;
         Ok(Self { array, names })

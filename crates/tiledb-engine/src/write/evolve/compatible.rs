@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use arrow::array::Array;
 
-use super::history::Base;
-use super::step::Step;
+use super::history::EvolutionBase;
+use super::step::EvolutionStep;
 use crate::array::fragment::Fragment;
-use crate::arrow::{ColumnType, Enumerations, TypeOptions, fill_array};
+use crate::arrow::{ArrayEnumerations, ColumnType, TypeOptions, fill_array};
 use crate::error::{Error, Result};
-use crate::format::delete_condition::Condition;
+use crate::format::delete_condition::DeleteCondition;
 use crate::format::domain_range::compare_values;
 use crate::format::enumeration::Enumeration;
 use crate::format::filter_list::{Filter, FilterList};
@@ -30,8 +30,8 @@ const STRINGS_IN_RUNS: u32 = 17;
 /// Fails if fragments would be misread. Returns the names of the deletes that must be emptied before the columns that they test
 /// are dropped.
 pub(super) async fn check(
-    base: &Base,
-    steps: &[Step],
+    base: &EvolutionBase,
+    steps: &[EvolutionStep],
     evolved: &ArrayDefinition,
 ) -> Result<BTreeSet<String>> {
     check_versions(base).await?;
@@ -39,12 +39,14 @@ pub(super) async fn check(
     let mut idle = BTreeSet::new();
     for step in steps {
         match step {
-            Step::DropAttribute(name) => idle.extend(idle_deletes(&mut fragments, name).await?),
-            Step::AddAttribute(attribute) => {
+            EvolutionStep::DropAttribute(name) => {
+                idle.extend(idle_deletes(&mut fragments, name).await?)
+            }
+            EvolutionStep::AddAttribute(attribute) => {
                 check_shown(&mut fragments, attribute, evolved).await?;
                 check_again(&mut fragments, attribute, evolved).await?;
             }
-            Step::CurrentDomain(grown) if base.array.schema.current_domain.is_none() => {
+            EvolutionStep::CurrentDomain(grown) if base.array.schema.current_domain.is_none() => {
                 check_inside(fragments.load().await?, grown, evolved)?;
             }
             _ => {}
@@ -105,13 +107,13 @@ async fn idle_deletes(fragments: &mut WrittenFragments<'_>, column: &str) -> Res
 }
 
 /// Changes deletes that every fragment has processed so that they delete nothing, and test no attribute.
-pub(super) async fn empty(base: &Base, idle: &BTreeSet<String>) -> Result<()> {
+pub(super) async fn empty(base: &EvolutionBase, idle: &BTreeSet<String>) -> Result<()> {
     if idle.is_empty() {
         return Ok(());
     }
     let nothing = every_cell(&base.array.schema)?;
     let commits = base.inspection.commits().await?;
-    let change = |name: &str, _: Condition| idle.contains(name).then(|| nothing.clone());
+    let change = |name: &str, _: DeleteCondition| idle.contains(name).then(|| nothing.clone());
     for file in rewritten(base.storage(), &commits, &change).await? {
         file.put(base.storage()).await?;
     }
@@ -120,7 +122,7 @@ pub(super) async fn empty(base: &Base, idle: &BTreeSet<String>) -> Result<()> {
 
 /// The fragments of the array, which are opened only if that is needed.
 struct WrittenFragments<'a> {
-    base: &'a Base,
+    base: &'a EvolutionBase,
     loaded: Option<Vec<Arc<Fragment>>>,
 }
 
@@ -136,7 +138,7 @@ impl WrittenFragments<'_> {
 
 /// Fails if libtiledb could not read the fragments any more: it reads those of old releases with the filters and by the version
 /// of the newest schema, which an evolution makes today's.
-async fn check_versions(base: &Base) -> Result<()> {
+async fn check_versions(base: &EvolutionBase) -> Result<()> {
     let schema = &base.inspection.schema;
     for fragment in base.inspection.committed().await? {
         let versions = fragment.name.fragment_versions();
@@ -235,7 +237,7 @@ async fn check_again(
 /// Whether cells that were written by a schema mean the same to an attribute of the same name.
 fn reads_alike(
     schema: &ArraySchema,
-    enumerations: &Enumerations,
+    enumerations: &ArrayEnumerations,
     added: &Attribute,
     evolved: &ArrayDefinition,
 ) -> bool {

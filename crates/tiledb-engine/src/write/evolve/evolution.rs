@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema};
 
-use super::columns::Columns;
-use super::execute::{Evolved, Execution};
-use super::step::{Change, Step, apply};
+use super::columns::NamedColumns;
+use super::execute::{EvolutionExecution, Evolved};
+use super::step::{ChangedSchema, EvolutionStep, apply};
 use crate::arrow::{TypeOptions, arrow_schema};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::domain_range::DomainRange;
@@ -17,7 +17,9 @@ use crate::format::enumeration::Enumeration;
 use crate::format::schema::current_domain::CurrentDomain;
 use crate::storage::Storage;
 use crate::write::change_options::{ChangeOptions, change_setters};
-use crate::write::create::{ArrayBuilder, ArrayDefinition, Key, Value, check_evolved, show_cell};
+use crate::write::create::{
+    ArrayBuilder, ArrayDefinition, LiteralValue, OptionKey, check_evolved, show_cell,
+};
 
 /// Describes how the schema of an array is to change, and changes it.
 ///
@@ -59,14 +61,14 @@ pub struct SchemaEvolution {
     /// A builder with the new columns alone.
     added: ArrayBuilder,
     added_if_missing: Vec<String>,
-    dropped: Vec<Dropped>,
-    extended: Vec<(String, Vec<Value>)>,
-    ranges: Vec<(String, Value, Value)>,
+    dropped: Vec<DroppedField>,
+    extended: Vec<(String, Vec<LiteralValue>)>,
+    ranges: Vec<(String, LiteralValue, LiteralValue)>,
     change: ChangeOptions,
 }
 
 #[derive(Debug, Clone)]
-struct Dropped {
+struct DroppedField {
     column: String,
     if_there: bool,
 }
@@ -121,13 +123,13 @@ impl SchemaEvolution {
     ///
     /// # Errors
     /// The column doesn't exist.
-    pub fn fill(mut self, column: &str, value: impl Into<Value>) -> Result<Self> {
+    pub fn fill(mut self, column: &str, value: impl Into<LiteralValue>) -> Result<Self> {
         self.added = self.added.fill(column, value)?;
         Ok(self)
     }
 
     /// Sets the value that a new column has in cells written before, as the column shows it; `None` for NULL.
-    pub fn default_value(mut self, column: &str, value: Option<Value>) -> Result<Self> {
+    pub fn default_value(mut self, column: &str, value: Option<LiteralValue>) -> Result<Self> {
         self.added = match value {
             Some(value) => self.added.default_value(column, value)?,
             None => self.added.default_null(column)?,
@@ -139,7 +141,7 @@ impl SchemaEvolution {
     ///
     /// # Errors
     /// The column doesn't exist.
-    pub fn enumeration<V: Into<Value>>(
+    pub fn enumeration<V: Into<LiteralValue>>(
         mut self,
         column: &str,
         values: impl IntoIterator<Item = V>,
@@ -163,7 +165,7 @@ impl SchemaEvolution {
     /// Drops an attribute. Its values stay on storage, and earlier times still show it.
     #[must_use]
     pub fn drop_column(mut self, column: &str) -> Self {
-        self.dropped.push(Dropped {
+        self.dropped.push(DroppedField {
             column: column.to_owned(),
             if_there: false,
         });
@@ -173,7 +175,7 @@ impl SchemaEvolution {
     /// Drops a column if the array has it.
     #[must_use]
     pub fn drop_column_if_there(mut self, column: &str) -> Self {
-        self.dropped.push(Dropped {
+        self.dropped.push(DroppedField {
             column: column.to_owned(),
             if_there: true,
         });
@@ -182,7 +184,7 @@ impl SchemaEvolution {
 
     /// Adds values to the enumeration that a column shows, behind those that it has.
     #[must_use]
-    pub fn extend_enumeration<V: Into<Value>>(
+    pub fn extend_enumeration<V: Into<LiteralValue>>(
         mut self,
         column: &str,
         values: impl IntoIterator<Item = V>,
@@ -198,8 +200,8 @@ impl SchemaEvolution {
     pub fn current_domain(
         mut self,
         dimension: &str,
-        low: impl Into<Value>,
-        high: impl Into<Value>,
+        low: impl Into<LiteralValue>,
+        high: impl Into<LiteralValue>,
     ) -> Self {
         self.ranges
             .push((dimension.to_owned(), low.into(), high.into()));
@@ -218,7 +220,7 @@ impl SchemaEvolution {
     /// another writer changes the same thing at the same time; or the storage fails.
     pub async fn apply(&self, location: impl Into<Storage>) -> Result<Evolved> {
         let storage = self.change.storage(location);
-        let execution = Execution {
+        let execution = EvolutionExecution {
             wanted: &|array| self.resolve(array),
             clock: &self.change.clock_of(&storage),
             chosen: self.change.time,
@@ -228,20 +230,20 @@ impl SchemaEvolution {
     }
 
     /// What changes of an array, and the array afterwards; new enumerations have no files yet.
-    pub(super) fn resolve(&self, array: &ArrayDefinition) -> Result<Change> {
-        let columns = Columns::of(array)?;
+    pub(super) fn resolve(&self, array: &ArrayDefinition) -> Result<ChangedSchema> {
+        let columns = NamedColumns::of(array)?;
         let mut steps = Vec::new();
-        for Dropped { column, if_there } in &self.dropped {
+        for DroppedField { column, if_there } in &self.dropped {
             let found = columns.attribute(column)?;
             if let (None, false) = (found, *if_there) {
                 return Err(columns.no_column(column));
             }
-            steps.extend(found.map(|found| Step::DropAttribute(found.name.clone())));
+            steps.extend(found.map(|found| EvolutionStep::DropAttribute(found.name.clone())));
         }
         let dropped = |name: &str| {
             steps
                 .iter()
-                .any(|s| matches!(s, Step::DropAttribute(n) if n == name))
+                .any(|s| matches!(s, EvolutionStep::DropAttribute(n) if n == name))
         };
         let mut added = self.added.clone();
         let is_there = |name: &str| columns.has(name) && !dropped(name);
@@ -257,20 +259,20 @@ impl SchemaEvolution {
         let known = array.enumerations.iter();
         let known = known.filter(|known| !orphans.contains(&known.name));
         let known = known.cloned().collect::<Vec<_>>();
-        steps.extend(orphans.into_iter().map(Step::DropEnumeration));
+        steps.extend(orphans.into_iter().map(EvolutionStep::DropEnumeration));
         let (attributes, given) = added.resolve_attributes(&known)?;
         let new = given.into_iter().skip(known.len());
-        steps.extend(new.map(Step::AddEnumeration));
+        steps.extend(new.map(EvolutionStep::AddEnumeration));
         steps.extend(self.extensions(array, &columns)?);
         let names = attributes.iter().map(|a| a.name.clone());
         let names = names.collect::<Vec<_>>();
         let image_size = array.schema.image_size();
         steps.extend(attributes.into_iter().map(|mut attribute| {
             attribute.filters = attribute.filters.for_images_of(image_size);
-            Step::AddAttribute(attribute)
+            EvolutionStep::AddAttribute(attribute)
         }));
         let grown = self.grown(array, &columns, &added)?;
-        steps.extend(grown.map(Step::CurrentDomain));
+        steps.extend(grown.map(EvolutionStep::CurrentDomain));
         let evolved = apply(array, &steps)?;
         let new = evolved.schema.attributes.iter();
         let new = new.filter(|a| names.contains(&a.name)).collect::<Vec<_>>();
@@ -280,7 +282,11 @@ impl SchemaEvolution {
     }
 
     /// The enumerations that get more values.
-    fn extensions(&self, array: &ArrayDefinition, columns: &Columns<'_>) -> Result<Vec<Step>> {
+    fn extensions(
+        &self,
+        array: &ArrayDefinition,
+        columns: &NamedColumns<'_>,
+    ) -> Result<Vec<EvolutionStep>> {
         let mut extended: Vec<Enumeration> = Vec::new();
         for (column, values) in &self.extended {
             let name = columns.enumeration(column)?;
@@ -297,14 +303,17 @@ impl SchemaEvolution {
             let grown = with_values(known, values);
             extended.push(grown.context("column", || column)?);
         }
-        Ok(extended.into_iter().map(Step::ExtendEnumeration).collect())
+        Ok(extended
+            .into_iter()
+            .map(EvolutionStep::ExtendEnumeration)
+            .collect())
     }
 
     /// The current domain, if it is to be another one.
     fn grown(
         &self,
         array: &ArrayDefinition,
-        columns: &Columns<'_>,
+        columns: &NamedColumns<'_>,
         added: &ArrayBuilder,
     ) -> Result<Option<CurrentDomain>> {
         let schema = &array.schema;
@@ -340,7 +349,7 @@ impl SchemaEvolution {
                         }),
                         Some((_, low, high)) => {
                             let (datatype, count) = (dimension.datatype, dimension.cell_val_num);
-                            let end = |value: &Value| value.cell(datatype, count);
+                            let end = |value: &LiteralValue| value.cell(datatype, count);
                             end(low).and_then(|lo| Ok(DomainRange { lo, hi: end(high)? }))
                         }
                     };
@@ -356,8 +365,8 @@ impl SchemaEvolution {
 /// Fails for an option of a new array that an array that exists cannot change.
 fn check_option(key: &str) -> Result<()> {
     let plain = key.strip_prefix("tiledb.").unwrap_or(key);
-    match Key::parse(plain) {
-        Some(Key::Array("current_domain") | Key::Attribute(..)) => Ok(()),
+    match OptionKey::parse(plain) {
+        Some(OptionKey::Array("current_domain") | OptionKey::Attribute(..)) => Ok(()),
         Some(_) => Err(Error::invalid(
             "this is settled when an array is created; of one that exists, tiledb.current_domain and tiledb.attr.<new column>.… can be set",
         )
@@ -388,7 +397,7 @@ fn orphans(
 }
 
 /// An enumeration with more values, not on storage yet.
-fn with_values(known: Enumeration, values: &[Value]) -> Result<Enumeration> {
+fn with_values(known: Enumeration, values: &[LiteralValue]) -> Result<Enumeration> {
     if values.is_empty() {
         return Err(Error::invalid(
             "no value is given to add to the enumeration",

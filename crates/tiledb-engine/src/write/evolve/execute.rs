@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::compatible;
-use super::history::{Base, History};
-use super::step::{Change, Step, apply, follow, meet, same};
+use super::history::{EvolutionBase, SchemaHistory};
+use super::step::{ChangedSchema, EvolutionStep, apply, follow, meet, same};
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::window::TimestampMs;
 use crate::error::{Error, Result};
@@ -37,18 +37,18 @@ pub struct Evolved {
 }
 
 /// The evolution of an array.
-pub(super) struct Execution<'a> {
+pub(super) struct EvolutionExecution<'a> {
     /// What changes of an array, and the array afterwards.
-    pub wanted: &'a (dyn Fn(&ArrayDefinition) -> Result<Change> + Sync),
+    pub wanted: &'a (dyn Fn(&ArrayDefinition) -> Result<ChangedSchema> + Sync),
     pub clock: &'a Clock,
     /// The time that was chosen for the change.
     pub chosen: Option<TimestampMs>,
 }
 
-impl Execution<'_> {
+impl EvolutionExecution<'_> {
     pub(super) async fn run(&self, storage: &Storage) -> Result<Evolved> {
         for _ in 0..ATTEMPTS {
-            let base = Base::open(storage).await?;
+            let base = EvolutionBase::open(storage).await?;
             let (steps, evolved) = (self.wanted)(&base.array)?;
             if steps.is_empty() {
                 return Ok(Evolved {
@@ -189,9 +189,14 @@ impl Execution<'_> {
     }
 
     /// Looks for evolutions that did not know of this one, and merges them: the name of the schema that has all of them.
-    async fn settle(&self, base: &Base, mine: &[Step], name: String) -> Result<String> {
+    async fn settle(
+        &self,
+        base: &EvolutionBase,
+        mine: &[EvolutionStep],
+        name: String,
+    ) -> Result<String> {
         let storage = base.storage();
-        let mut history = History::new(base);
+        let mut history = SchemaHistory::new(base);
         history.written.insert(name.clone());
         for _ in 0..ATTEMPTS {
             let names = schema_names(storage).await?;
@@ -278,7 +283,11 @@ fn prefix(time: TimestampMs) -> String {
 }
 
 /// Two evolutions that change the same thing at the same time.
-fn conflict(other: &str, (mine, theirs): (&Step, &Step), they_count: bool) -> Error {
+fn conflict(
+    other: &str,
+    (mine, theirs): (&EvolutionStep, &EvolutionStep),
+    they_count: bool,
+) -> Error {
     let outcome = match they_count {
         true => "theirs counts, and nothing of this evolution does",
         false => "this evolution counts, and nothing of theirs does",

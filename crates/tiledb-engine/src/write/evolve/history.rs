@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::step::{Step, between};
-use crate::array::inspect::Inspection;
+use super::step::{EvolutionStep, between};
+use crate::array::inspect::ArrayInspection;
 use crate::array::window::{OpenWindow, TimestampMs};
-use crate::arrow::Enumerations;
+use crate::arrow::ArrayEnumerations;
 use crate::error::{Error, Result};
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
@@ -22,17 +22,17 @@ const RECENT: usize = 6;
 const DROP_OF_NEW: usize = 8;
 
 /// An array as an evolution finds it.
-pub(super) struct Base {
-    pub inspection: Inspection,
+pub(super) struct EvolutionBase {
+    pub inspection: ArrayInspection,
     pub array: ArrayDefinition,
     /// The names of the files of its schemas.
     pub names: BTreeSet<String>,
 }
 
-impl Base {
+impl EvolutionBase {
     pub(super) async fn open(storage: &Storage) -> Result<Self> {
         let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX)))?;
-        let inspection = Inspection::open(storage, window).await?;
+        let inspection = ArrayInspection::open(storage, window).await?;
         let enumerations = inspection.enumerations().await?;
         let array = definition(&inspection.schema, &enumerations)?;
         let names = inspection.schema_names().map(str::to_owned).collect();
@@ -50,7 +50,10 @@ impl Base {
 }
 
 /// The array of a schema, in today's version of the format.
-pub(super) fn definition(schema: &ArraySchema, known: &Enumerations) -> Result<ArrayDefinition> {
+pub(super) fn definition(
+    schema: &ArraySchema,
+    known: &ArrayEnumerations,
+) -> Result<ArrayDefinition> {
     for attribute in &schema.attributes {
         crate::arrow::check_problem(attribute)?;
     }
@@ -67,23 +70,23 @@ pub(super) fn definition(schema: &ArraySchema, known: &Enumerations) -> Result<A
 }
 
 /// The schemas around an evolution.
-pub(super) struct History<'a> {
-    base: &'a Base,
+pub(super) struct SchemaHistory<'a> {
+    base: &'a EvolutionBase,
     read: BTreeMap<String, ArrayDefinition>,
     /// The names of the schemas that the evolution itself has put.
     pub written: BTreeSet<String>,
 }
 
 /// What a schema was made from.
-pub(super) struct Origin {
+pub(super) struct SchemaOrigin {
     /// What its writer changed.
-    pub steps: Vec<Step>,
+    pub steps: Vec<EvolutionStep>,
     /// Whether its writer must have known a schema that the evolution has put.
     pub knows_mine: bool,
 }
 
-impl<'a> History<'a> {
-    pub(super) fn new(base: &'a Base) -> Self {
+impl<'a> SchemaHistory<'a> {
+    pub(super) fn new(base: &'a EvolutionBase) -> Self {
         Self {
             base,
             read: BTreeMap::new(),
@@ -113,18 +116,26 @@ impl<'a> History<'a> {
     }
 
     /// How far a step leads. Nobody drops what others have just added, so a schema that lacks that was made from another one.
-    fn cost(&self, step: &Step) -> usize {
+    fn cost(&self, step: &EvolutionStep) -> usize {
         let schema = &self.base.array.schema;
         let was_there = match step {
-            Step::DropAttribute(name) => schema.attributes.iter().any(|old| old.name == *name),
-            Step::DropEnumeration(name) => schema.enumerations.iter().any(|old| old.name == *name),
+            EvolutionStep::DropAttribute(name) => {
+                schema.attributes.iter().any(|old| old.name == *name)
+            }
+            EvolutionStep::DropEnumeration(name) => {
+                schema.enumerations.iter().any(|old| old.name == *name)
+            }
             _ => true,
         };
         if was_there { 1 } else { DROP_OF_NEW }
     }
 
     /// What a schema was made from.
-    pub(super) async fn origin(&mut self, name: &str, names: &BTreeSet<String>) -> Result<Origin> {
+    pub(super) async fn origin(
+        &mut self,
+        name: &str,
+        names: &BTreeSet<String>,
+    ) -> Result<SchemaOrigin> {
         let array = self.read(name).await?;
         let newest = &self.base.inspection.schema_name;
         let known = self
@@ -138,7 +149,7 @@ impl<'a> History<'a> {
             .iter()
             .filter(|other| !self.base.names.contains(*other));
         let candidates = known.chain(later.filter(|other| other.as_str() < name));
-        let mut nearest: Vec<(bool, Vec<Step>)> = Vec::new();
+        let mut nearest: Vec<(bool, Vec<EvolutionStep>)> = Vec::new();
         let mut best = usize::MAX;
         for candidate in candidates.cloned().collect::<Vec<_>>() {
             // One that cannot be read, such as that of an old release, is not what others start from.
@@ -158,7 +169,7 @@ impl<'a> History<'a> {
         }
         let knows_mine = nearest.iter().all(|(mine, _)| *mine);
         let steps = nearest.into_iter().filter(|(mine, _)| *mine == knows_mine);
-        Ok(Origin {
+        Ok(SchemaOrigin {
             steps: steps.flat_map(|(_, steps)| steps).collect(),
             knows_mine,
         })

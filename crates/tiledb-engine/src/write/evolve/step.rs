@@ -15,7 +15,7 @@ use crate::write::create::{ArrayDefinition, show_element};
 
 /// A change of a schema.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum EvolutionStep {
     DropAttribute(String),
     DropEnumeration(String),
     AddEnumeration(Enumeration),
@@ -26,7 +26,7 @@ pub(super) enum Step {
 }
 
 /// Changes, and the array after them.
-pub(super) type Change = (Vec<Step>, ArrayDefinition);
+pub(super) type ChangedSchema = (Vec<EvolutionStep>, ArrayDefinition);
 
 /// What a change is about; two changes of different subjects can both be made.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum Subject<'a> {
     CurrentDomain,
 }
 
-impl Step {
+impl EvolutionStep {
     fn subject(&self) -> Subject<'_> {
         match self {
             Self::DropAttribute(name) => Subject::Attribute(name),
@@ -50,7 +50,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for EvolutionStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DropAttribute(name) => write!(f, "drop column {name:?}"),
@@ -73,7 +73,7 @@ impl fmt::Display for Step {
 ///
 /// # Errors
 /// A change does not fit the array; the error says which and why.
-pub(super) fn apply(array: &ArrayDefinition, steps: &[Step]) -> Result<ArrayDefinition> {
+pub(super) fn apply(array: &ArrayDefinition, steps: &[EvolutionStep]) -> Result<ArrayDefinition> {
     let mut evolved = array.clone();
     // Attributes go before their enumerations, and come after them.
     for wanted in 0..6 {
@@ -94,29 +94,29 @@ pub(super) fn apply(array: &ArrayDefinition, steps: &[Step]) -> Result<ArrayDefi
     Ok(evolved)
 }
 
-fn rank(step: &Step) -> u8 {
+fn rank(step: &EvolutionStep) -> u8 {
     match step {
-        Step::DropAttribute(_) => 0,
-        Step::DropEnumeration(_) => 1,
-        Step::AddEnumeration(_) => 2,
-        Step::ExtendEnumeration(_) => 3,
-        Step::AddAttribute(_) => 4,
-        Step::CurrentDomain(_) => 5,
+        EvolutionStep::DropAttribute(_) => 0,
+        EvolutionStep::DropEnumeration(_) => 1,
+        EvolutionStep::AddEnumeration(_) => 2,
+        EvolutionStep::ExtendEnumeration(_) => 3,
+        EvolutionStep::AddAttribute(_) => 4,
+        EvolutionStep::CurrentDomain(_) => 5,
     }
 }
 
-fn apply_one(array: &mut ArrayDefinition, step: &Step) -> Result<()> {
+fn apply_one(array: &mut ArrayDefinition, step: &EvolutionStep) -> Result<()> {
     let ArrayDefinition {
         schema,
         enumerations,
     } = array;
     match step {
-        Step::DropAttribute(name) => {
+        EvolutionStep::DropAttribute(name) => {
             let index = schema.attribute_index(name);
             let index = index.ok_or_else(|| missing("column", name))?;
             schema.attributes.remove(index);
         }
-        Step::DropEnumeration(name) => {
+        EvolutionStep::DropEnumeration(name) => {
             let before = enumerations.len();
             enumerations.retain(|known| known.name != *name);
             schema.enumerations.retain(|known| known.name != *name);
@@ -124,7 +124,7 @@ fn apply_one(array: &mut ArrayDefinition, step: &Step) -> Result<()> {
                 return Err(missing("enumeration", name));
             }
         }
-        Step::AddEnumeration(added) => {
+        EvolutionStep::AddEnumeration(added) => {
             if schema.enumeration(&added.name).is_some() {
                 return Err(there_is("enumeration", &added.name));
             }
@@ -134,14 +134,14 @@ fn apply_one(array: &mut ArrayDefinition, step: &Step) -> Result<()> {
                 file: added.file.clone(),
             });
         }
-        Step::ExtendEnumeration(extended) => extend(schema, enumerations, extended)?,
-        Step::AddAttribute(attribute) => {
+        EvolutionStep::ExtendEnumeration(extended) => extend(schema, enumerations, extended)?,
+        EvolutionStep::AddAttribute(attribute) => {
             if schema.attribute_index(&attribute.name).is_some() {
                 return Err(there_is("column", &attribute.name));
             }
             schema.attributes.push(attribute.clone());
         }
-        Step::CurrentDomain(grown) => {
+        EvolutionStep::CurrentDomain(grown) => {
             check_grows(&schema.dimensions, schema.current_domain.as_ref(), grown)?;
             schema.current_domain = Some(grown.clone());
         }
@@ -213,7 +213,7 @@ fn check_grows(
 ///
 /// # Errors
 /// They differ in something that no evolution changes.
-pub(super) fn between(old: &ArrayDefinition, new: &ArrayDefinition) -> Result<Vec<Step>> {
+pub(super) fn between(old: &ArrayDefinition, new: &ArrayDefinition) -> Result<Vec<EvolutionStep>> {
     if fixed(&old.schema) != fixed(&new.schema) {
         return Err(Error::conflict(
             "the schemas differ in something that no evolution changes",
@@ -222,17 +222,17 @@ pub(super) fn between(old: &ArrayDefinition, new: &ArrayDefinition) -> Result<Ve
     let mut steps = Vec::new();
     for attribute in &old.schema.attributes {
         if !new.schema.attributes.contains(attribute) {
-            steps.push(Step::DropAttribute(attribute.name.clone()));
+            steps.push(EvolutionStep::DropAttribute(attribute.name.clone()));
         }
     }
     for attribute in &new.schema.attributes {
         if !old.schema.attributes.contains(attribute) {
-            steps.push(Step::AddAttribute(attribute.clone()));
+            steps.push(EvolutionStep::AddAttribute(attribute.clone()));
         }
     }
     for known in &old.enumerations {
         if !new.enumerations.iter().any(|e| e.name == known.name) {
-            steps.push(Step::DropEnumeration(known.name.clone()));
+            steps.push(EvolutionStep::DropEnumeration(known.name.clone()));
         }
     }
     for enumeration in &new.enumerations {
@@ -245,21 +245,21 @@ pub(super) fn between(old: &ArrayDefinition, new: &ArrayDefinition) -> Result<Ve
             .iter()
             .find(|known| known.name == enumeration.name);
         match known {
-            None => steps.push(Step::AddEnumeration(nowhere)),
+            None => steps.push(EvolutionStep::AddEnumeration(nowhere)),
             Some(known) if known.says_the_same(enumeration) => {}
             Some(known) if enumeration.extends(known) => {
-                steps.push(Step::ExtendEnumeration(nowhere));
+                steps.push(EvolutionStep::ExtendEnumeration(nowhere));
             }
             Some(known) => steps.extend([
-                Step::DropEnumeration(known.name.clone()),
-                Step::AddEnumeration(nowhere),
+                EvolutionStep::DropEnumeration(known.name.clone()),
+                EvolutionStep::AddEnumeration(nowhere),
             ]),
         }
     }
     if let Some(grown) = &new.schema.current_domain
         && new.schema.current_domain != old.schema.current_domain
     {
-        steps.push(Step::CurrentDomain(grown.clone()));
+        steps.push(EvolutionStep::CurrentDomain(grown.clone()));
     }
     Ok(steps)
 }
@@ -282,10 +282,10 @@ pub(super) fn same(a: &ArrayDefinition, b: &ArrayDefinition) -> bool {
 
 /// Two changes that have one subject, one of each list, where the first is not in effect in the array that the others made.
 pub(super) fn meet<'a>(
-    mine: &'a [Step],
-    theirs: &'a [Step],
+    mine: &'a [EvolutionStep],
+    theirs: &'a [EvolutionStep],
     array: &ArrayDefinition,
-) -> Option<(&'a Step, &'a Step)> {
+) -> Option<(&'a EvolutionStep, &'a EvolutionStep)> {
     let lost = mine.iter().filter(|step| !in_effect(array, step));
     lost.into_iter().find_map(|step| {
         let met = theirs
@@ -296,7 +296,10 @@ pub(super) fn meet<'a>(
 }
 
 /// The array after changes that others have made, as far as they are not in effect already.
-pub(super) fn follow(mut array: ArrayDefinition, mut steps: Vec<Step>) -> Result<ArrayDefinition> {
+pub(super) fn follow(
+    mut array: ArrayDefinition,
+    mut steps: Vec<EvolutionStep>,
+) -> Result<ArrayDefinition> {
     steps.sort_by_key(rank);
     for step in steps {
         if !in_effect(&array, &step) {
@@ -306,16 +309,16 @@ pub(super) fn follow(mut array: ArrayDefinition, mut steps: Vec<Step>) -> Result
     Ok(array)
 }
 
-fn in_effect(array: &ArrayDefinition, step: &Step) -> bool {
+fn in_effect(array: &ArrayDefinition, step: &EvolutionStep) -> bool {
     let enumeration = |name: &str| array.enumerations.iter().find(|known| known.name == *name);
     match step {
-        Step::DropAttribute(name) => array.schema.attribute_index(name).is_none(),
-        Step::AddAttribute(attribute) => array.schema.attributes.contains(attribute),
-        Step::DropEnumeration(name) => enumeration(name).is_none(),
-        Step::AddEnumeration(added) | Step::ExtendEnumeration(added) => {
+        EvolutionStep::DropAttribute(name) => array.schema.attribute_index(name).is_none(),
+        EvolutionStep::AddAttribute(attribute) => array.schema.attributes.contains(attribute),
+        EvolutionStep::DropEnumeration(name) => enumeration(name).is_none(),
+        EvolutionStep::AddEnumeration(added) | EvolutionStep::ExtendEnumeration(added) => {
             enumeration(&added.name).is_some_and(|known| known.extends(added))
         }
-        Step::CurrentDomain(grown) => {
+        EvolutionStep::CurrentDomain(grown) => {
             let known = array.schema.current_domain.as_ref();
             known.is_some_and(|known| {
                 check_grows(&array.schema.dimensions, Some(grown), known).is_ok()

@@ -6,8 +6,8 @@ use object_store::path::Path;
 
 use super::SchemaEvolution;
 use super::history::definition;
-use super::step::{Step, apply, between, follow, meet, same};
-use crate::array::inspect::Inspection;
+use super::step::{EvolutionStep, apply, between, follow, meet, same};
+use crate::array::inspect::ArrayInspection;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{EncryptionKey, generic_tile};
@@ -34,7 +34,7 @@ fn places(folder: &tempfile::TempDir) -> [Storage; 2] {
 
 async fn at(storage: &Storage, end: u64) -> (ArrayDefinition, String) {
     let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(end))).unwrap();
-    let array = Inspection::open(storage, window).await.unwrap();
+    let array = ArrayInspection::open(storage, window).await.unwrap();
     let enumerations = array.enumerations().await.unwrap();
     let found = definition(&array.schema, &enumerations).unwrap();
     (found, array.schema_name)
@@ -251,7 +251,7 @@ async fn evolved(storage: &Storage, evolution: SchemaEvolution, time: u64) -> Ar
     let evolution = evolution.timestamp(time).clock(clock);
     let name = evolution.apply(storage).await.unwrap().schema;
     let always = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX))).unwrap();
-    let (schema, enumerations) = Inspection::open(storage, always)
+    let (schema, enumerations) = ArrayInspection::open(storage, always)
         .await
         .unwrap()
         .read_schema(&name)
@@ -281,7 +281,7 @@ async fn changes_are_found_between_schemas_and_joined() {
     let joined = follow(second.clone(), theirs.clone()).unwrap();
     let joined = follow(joined, [mine.clone(), theirs].concat()).unwrap();
     assert!(same(&joined, &third));
-    let dropped = [Step::DropAttribute("b".to_owned())];
+    let dropped = [EvolutionStep::DropAttribute("b".to_owned())];
     let (met, other) = meet(&mine, &dropped, &first).unwrap();
     assert_eq!(met.to_string(), "add column \"b\"");
     assert_eq!(other.to_string(), "drop column \"b\"");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::array::folder::kind_at;
-use crate::array::group::{GROUP_FOLDER, Listed, list_members};
+use crate::array::group::{GROUP_FOLDER, ListedMembers, list_members};
 use crate::array::metadata::settled_group;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
@@ -54,14 +54,14 @@ enum MemberChange {
 
 #[derive(Debug, Clone)]
 struct NewMember {
-    place: Place,
+    place: MemberPlace,
     name: Option<String>,
     /// Whether its URI is relative to the group; if nobody says so, it is where the member lies below the group.
     relative: Option<bool>,
 }
 
 #[derive(Debug, Clone)]
-enum Place {
+enum MemberPlace {
     At(Location),
     /// A path from the group's folder.
     Path(String),
@@ -77,19 +77,19 @@ impl GroupEdit {
     /// both can be moved together.
     #[must_use]
     pub fn add(self, member: Location, name: Option<&str>) -> Self {
-        self.add_place(Place::At(member), name, None)
+        self.add_place(MemberPlace::At(member), name, None)
     }
 
     /// Adds an array or a group by its whole URI, wherever it lies.
     #[must_use]
     pub fn add_absolute(self, member: Location, name: Option<&str>) -> Self {
-        self.add_place(Place::At(member), name, Some(false))
+        self.add_place(MemberPlace::At(member), name, Some(false))
     }
 
     /// Adds an array or a group by its path from the group's folder.
     #[must_use]
     pub fn add_path(self, path: &str, name: Option<&str>) -> Self {
-        self.add_place(Place::Path(path.to_owned()), name, Some(true))
+        self.add_place(MemberPlace::Path(path.to_owned()), name, Some(true))
     }
 
     /// As [`Self::add`] or [`Self::add_path`], with or without a choice.
@@ -100,13 +100,13 @@ impl GroupEdit {
         relative: Option<bool>,
     ) -> Self {
         let place = match member {
-            Ok(location) => Place::At(location),
-            Err(path) => Place::Path(path),
+            Ok(location) => MemberPlace::At(location),
+            Err(path) => MemberPlace::Path(path),
         };
         self.add_place(place, name, relative)
     }
 
-    fn add_place(mut self, place: Place, name: Option<&str>, relative: Option<bool>) -> Self {
+    fn add_place(mut self, place: MemberPlace, name: Option<&str>, relative: Option<bool>) -> Self {
         self.changes.push(MemberChange::Add(NewMember {
             place,
             name: name.map(str::to_owned),
@@ -191,7 +191,7 @@ impl GroupEdit {
     async fn put(
         &self,
         storage: &Storage,
-        listed: &Listed,
+        listed: &ListedMembers,
         members: BTreeMap<String, MemberEntry>,
         entries: Vec<MemberEntry>,
     ) -> Result<String> {
@@ -246,8 +246,8 @@ fn changes_of(entries: Vec<MemberEntry>) -> GroupDetails {
 async fn entry(storage: &Storage, new: &NewMember) -> Result<MemberEntry> {
     let group = storage.location();
     let location = match &new.place {
-        Place::At(location) => location.clone(),
-        Place::Path(path) => group.resolve(path),
+        MemberPlace::At(location) => location.clone(),
+        MemberPlace::Path(path) => group.resolve(path),
     };
     if location.same_location(group) {
         return Err(Error::invalid("a group is no member of itself"));
@@ -266,7 +266,7 @@ async fn entry(storage: &Storage, new: &NewMember) -> Result<MemberEntry> {
     })?;
     let below = group.path_to(&location);
     let uri = match (&new.place, below, new.relative) {
-        (Place::Path(path), _, None | Some(true)) => Some(path.trim_matches('/').to_owned()),
+        (MemberPlace::Path(path), _, None | Some(true)) => Some(path.trim_matches('/').to_owned()),
         (_, Some(below), None | Some(true)) => Some(below),
         (_, None, Some(true)) => {
             return Err(Error::invalid(

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// Numbers as they are stored, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Numbers {
+pub(super) enum StoredNumber {
     I8,
     I16,
     I32,
@@ -28,43 +28,43 @@ pub(super) struct NumberSummary {
 macro_rules! with_numbers {
     ($numbers:expr, $native:ident => $body:expr) => {
         match $numbers {
-            Numbers::I8 => {
+            StoredNumber::I8 => {
                 type $native = i8;
                 $body
             }
-            Numbers::I16 => {
+            StoredNumber::I16 => {
                 type $native = i16;
                 $body
             }
-            Numbers::I32 => {
+            StoredNumber::I32 => {
                 type $native = i32;
                 $body
             }
-            Numbers::I64 => {
+            StoredNumber::I64 => {
                 type $native = i64;
                 $body
             }
-            Numbers::U8 => {
+            StoredNumber::U8 => {
                 type $native = u8;
                 $body
             }
-            Numbers::U16 => {
+            StoredNumber::U16 => {
                 type $native = u16;
                 $body
             }
-            Numbers::U32 => {
+            StoredNumber::U32 => {
                 type $native = u32;
                 $body
             }
-            Numbers::U64 => {
+            StoredNumber::U64 => {
                 type $native = u64;
                 $body
             }
-            Numbers::F32 => {
+            StoredNumber::F32 => {
                 type $native = f32;
                 $body
             }
-            Numbers::F64 => {
+            StoredNumber::F64 => {
                 type $native = f64;
                 $body
             }
@@ -73,16 +73,16 @@ macro_rules! with_numbers {
 }
 
 /// A number whose sum is kept in eight bytes.
-pub(super) trait Summed: Copy + PartialOrd {
+pub(super) trait SummedNumber: Copy + PartialOrd {
     /// The type of the sum.
-    type Sum: Total;
+    type Sum: SaturatingTotal;
     fn widened(self) -> Self::Sum;
     /// Whether it is equal to nothing.
     fn is_nan(self) -> bool;
 }
 
 /// A sum that stops at the limits of its type.
-pub(super) trait Total: Copy + Default {
+pub(super) trait SaturatingTotal: Copy + Default {
     /// The sum, and whether it has stopped.
     fn add(self, other: Self) -> (Self, bool);
     /// Whether the sum can neither stop nor become NaN while this many numbers from `least` to `most` are added.
@@ -95,7 +95,7 @@ pub(super) trait Total: Copy + Default {
 
 macro_rules! integers {
     ($sum:ty: $($native:ty),*) => {
-        impl Total for $sum {
+        impl SaturatingTotal for $sum {
             fn add(self, other: Self) -> (Self, bool) {
                 match self.checked_add(other) {
                     Some(sum) => (sum, false),
@@ -117,7 +117,7 @@ macro_rules! integers {
                 Self::from_le_bytes(bytes)
             }
         }
-        $(impl Summed for $native {
+        $(impl SummedNumber for $native {
             type Sum = $sum;
             fn widened(self) -> $sum {
                 self.into()
@@ -132,7 +132,7 @@ macro_rules! integers {
 integers!(i64: i8, i16, i32, i64);
 integers!(u64: u8, u16, u32, u64);
 
-impl Total for f64 {
+impl SaturatingTotal for f64 {
     /// As libtiledb adds: a sum stops where a number of its own sign would lead beyond the limits, and not where one of the
     /// other sign is infinite.
     fn add(self, other: Self) -> (Self, bool) {
@@ -162,7 +162,7 @@ impl Total for f64 {
 
 macro_rules! floats {
     ($($native:ty),*) => {$(
-        impl Summed for $native {
+        impl SummedNumber for $native {
             type Sum = f64;
             fn widened(self) -> f64 {
                 self.into()
@@ -176,7 +176,7 @@ macro_rules! floats {
 
 floats!(f32, f64);
 
-impl Numbers {
+impl StoredNumber {
     /// As [`Self::summarise`], for cells without gaps.
     pub(super) fn summarise_all(self, cells: &[u8]) -> NumberSummary {
         with_numbers!(self, T => {
@@ -200,26 +200,26 @@ impl Numbers {
         with_numbers!(self, T => {
             let number = |bytes: &[u8]| bytes.try_into().map(T::from_le_bytes).unwrap_or_default();
             let (a, b) = (number(a), number(b));
-            a.partial_cmp(&b).unwrap_or_else(|| Summed::is_nan(a).cmp(&Summed::is_nan(b)))
+            a.partial_cmp(&b).unwrap_or_else(|| SummedNumber::is_nan(a).cmp(&SummedNumber::is_nan(b)))
         })
     }
 
     pub(super) fn is_nan(self, value: &[u8]) -> bool {
         with_numbers!(self, T => {
-            value.try_into().map(T::from_le_bytes).is_ok_and(Summed::is_nan)
+            value.try_into().map(T::from_le_bytes).is_ok_and(SummedNumber::is_nan)
         })
     }
 
     pub(super) fn add_all(self, sums: impl Iterator<Item = [u8; 8]>) -> [u8; 8] {
         with_numbers!(self, T => {
-            let sums = sums.map(<T as Summed>::Sum::of_bytes);
-            sums.fold(Default::default(), |total, sum| Total::add(total, sum).0).bytes()
+            let sums = sums.map(<T as SummedNumber>::Sum::of_bytes);
+            sums.fold(Default::default(), |total, sum| SaturatingTotal::add(total, sum).0).bytes()
         })
     }
 }
 
 /// What is known of the numbers so far.
-struct KnownNumbers<T: Summed> {
+struct KnownNumbers<T: SummedNumber> {
     min: Option<T>,
     max: Option<T>,
     nan: Option<T>,
@@ -227,7 +227,7 @@ struct KnownNumbers<T: Summed> {
     stopped: bool,
 }
 
-impl<T: Summed> KnownNumbers<T> {
+impl<T: SummedNumber> KnownNumbers<T> {
     fn nothing() -> Self {
         Self {
             min: None,
@@ -259,7 +259,7 @@ impl<T: Summed> KnownNumbers<T> {
     }
 }
 
-pub(super) fn summarise<T: Summed>(
+pub(super) fn summarise<T: SummedNumber>(
     numbers: impl Iterator<Item = T>,
 ) -> (Option<T>, Option<T>, T::Sum) {
     let mut known = KnownNumbers::nothing();
@@ -271,7 +271,7 @@ pub(super) fn summarise<T: Summed>(
 pub(super) const BLOCK: usize = 1024;
 
 /// As [`summarise`], faster.
-pub(super) fn summarise_blocks<T: Summed, const N: usize>(
+pub(super) fn summarise_blocks<T: SummedNumber, const N: usize>(
     cells: &[[u8; N]],
     read: impl Fn([u8; N]) -> T,
 ) -> (Option<T>, Option<T>, T::Sum) {

@@ -1,6 +1,6 @@
 //! Expected values come from first principles, and the kinds from what libtiledb stores.
 
-use super::numbers::{BLOCK, Summed, Total, summarise, summarise_blocks};
+use super::numbers::{BLOCK, SaturatingTotal, SummedNumber, summarise, summarise_blocks};
 use super::*;
 
 const ONE: CellValNum = CellValNum::Fixed(1);
@@ -19,7 +19,7 @@ fn all(cells: &StoredCells) -> Vec<Range<usize>> {
 }
 
 fn of_doubles(values: &[f64]) -> (f64, f64, f64) {
-    let kind = StatisticsKind::of_attribute(Datatype::Float64, ONE, false);
+    let kind = WrittenStatisticsKind::of_attribute(Datatype::Float64, ONE, false);
     let stored = values.iter().map(|v| v.to_le_bytes()).collect::<Vec<_>>();
     let cells = cells(&stored, None);
     let found = kind.of_cells(&cells, &all(&cells));
@@ -45,7 +45,7 @@ fn nan_is_told_by_the_sum_alone() {
 
 #[test]
 fn sums_of_integers_stop_at_their_limits() {
-    let kind = StatisticsKind::of_attribute(Datatype::Int64, ONE, false);
+    let kind = WrittenStatisticsKind::of_attribute(Datatype::Int64, ONE, false);
     let stored = [i64::MAX, 1, -5].map(i64::to_le_bytes);
     let cells = cells(&stored, None);
     let found = kind.of_cells(&cells, &all(&cells));
@@ -57,7 +57,7 @@ fn sums_of_integers_stop_at_their_limits() {
 
 #[test]
 fn nulls_and_padding_do_not_count() {
-    let kind = StatisticsKind::of_attribute(Datatype::Int16, ONE, true);
+    let kind = WrittenStatisticsKind::of_attribute(Datatype::Int16, ONE, true);
     let stored = [7_i16, -3, 9, 100].map(i16::to_le_bytes);
     let cells = cells(&stored, Some(&[1, 0, 1, 1]));
     let found = kind.of_cells(&cells, &[0..1, 1..3]);
@@ -80,7 +80,7 @@ fn nulls_and_padding_do_not_count() {
 
 #[test]
 fn strings_are_compared_by_all_their_bytes() {
-    let kind = StatisticsKind::of_attribute(Datatype::StringAscii, CellValNum::Var, true);
+    let kind = WrittenStatisticsKind::of_attribute(Datatype::StringAscii, CellValNum::Var, true);
     let values = StoredCells {
         len: 4,
         values: b"b\0za\xFFb\0a".to_vec(),
@@ -99,7 +99,7 @@ fn strings_are_compared_by_all_their_bytes() {
 fn fields_have_the_statistics_that_libtiledb_gives_them() {
     use Datatype as D;
     let kind = |datatype, count, nullable| {
-        let kind = StatisticsKind::of_attribute(datatype, count, nullable);
+        let kind = WrittenStatisticsKind::of_attribute(datatype, count, nullable);
         (kind.has_min_max(), kind.has_sum(), kind.has_null_count())
     };
     let (two, var) = (CellValNum::Fixed(2), CellValNum::Var);
@@ -132,15 +132,15 @@ fn fields_have_the_statistics_that_libtiledb_gives_them() {
         assert_eq!(kind(other, ONE, false), (false, false, false), "{other}");
         assert_eq!(kind(other, var, true), (false, false, true), "{other}");
     }
-    let dimension = StatisticsKind::of_dimension(D::Int32, ONE);
+    let dimension = WrittenStatisticsKind::of_dimension(D::Int32, ONE);
     assert!(dimension.has_sum() && !dimension.has_min_max());
-    assert!(!StatisticsKind::of_dimension(D::StringAscii, var).has_sum());
+    assert!(!WrittenStatisticsKind::of_dimension(D::StringAscii, var).has_sum());
 }
 
 /// Numbers that are summarised in blocks have the statistics that each of them by itself gives, bit for bit.
 #[test]
 fn blocks_change_nothing() {
-    fn check<T: Summed + std::fmt::Debug, const N: usize>(
+    fn check<T: SummedNumber + std::fmt::Debug, const N: usize>(
         numbers: &[T],
         stored: impl Fn(T) -> [u8; N],
         read: impl Fn([u8; N]) -> T + Copy,

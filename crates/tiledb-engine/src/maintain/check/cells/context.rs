@@ -10,22 +10,24 @@ use crate::error::Result;
 use crate::format::enumeration::Enumeration;
 use crate::geometry::tile_grid::TileGrid;
 use crate::maintain::check::directory::folders::about_stored;
-use crate::maintain::check::directory::schemas::Schemas;
-use crate::maintain::check::fragment::{Field, FieldStatistics, Kind, Sound, compared_oddly};
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::directory::schemas::CheckedSchemas;
+use crate::maintain::check::fragment::{
+    CheckedField, FieldKind, SoundFragment, StoredFieldStatistics, compared_oddly,
+};
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
-use crate::maintain::column::Column;
+use crate::maintain::column::DecodedColumn;
 use crate::maintain::stored_field::{RequestedTile, StoredField, StoredTile};
 use crate::storage::Storage;
-use crate::tile::decode::{CellOrder, Duplicates, TileBytes};
-use crate::tile::fetch::Fetched;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::decode::{CellOrder, EqualCells, TileBytes};
+use crate::tile::fetch::FetchedBytes;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// A fragment whose cells are checked.
 #[derive(Debug)]
-pub struct Audited {
+pub struct CheckedFragment {
     /// The fragment; its fields moved into `fields`.
-    pub sound: Sound,
+    pub sound: SoundFragment,
     /// The fields that can be read: dimensions first.
     pub fields: Vec<CheckedReader>,
     /// The enumeration of each field.
@@ -40,13 +42,13 @@ pub struct Audited {
     pub exact: bool,
 }
 
-impl Audited {
+impl CheckedFragment {
     pub async fn new(
         storage: &Storage,
-        mut sound: Sound,
-        schemas: &Schemas,
+        mut sound: SoundFragment,
+        schemas: &CheckedSchemas,
         exact: bool,
-        report: &Reporter,
+        report: &FindingReporter,
     ) -> Result<Self> {
         let fragment = Arc::clone(&sound.fragment);
         let mut fields = Vec::new();
@@ -87,7 +89,7 @@ impl Audited {
                 }
             }
         }
-        let is_dimension = |reader: &&CheckedReader| reader.field.kind == Kind::Dimension;
+        let is_dimension = |reader: &&CheckedReader| reader.field.kind == FieldKind::Dimension;
         let dimensions = fields.iter().filter(is_dimension).count();
         let dense = match fragment.footer.dense {
             true => fragment
@@ -121,8 +123,8 @@ impl Audited {
 
 fn enumeration(
     reader: &CheckedReader,
-    sound: &Sound,
-    schemas: &Schemas,
+    sound: &SoundFragment,
+    schemas: &CheckedSchemas,
 ) -> Option<Arc<Enumeration>> {
     let FragmentField::Attribute(a) = reader.field.field else {
         return None;
@@ -133,21 +135,21 @@ fn enumeration(
 }
 
 /// The bytes of a tile.
-pub struct Source<'a> {
-    pub audited: &'a Audited,
+pub struct TileSource<'a> {
+    pub audited: &'a CheckedFragment,
     pub tile: u64,
     pub cells: usize,
     pub requested: &'a [Option<RequestedTile>],
-    pub fetched: &'a Fetched,
+    pub fetched: &'a FetchedBytes,
 }
 
 /// A field that is read.
 #[derive(Debug)]
 pub struct CheckedReader {
     /// How the schema describes it.
-    pub field: Field,
+    pub field: CheckedField,
     /// What is recorded of its tiles.
-    pub statistics: FieldStatistics,
+    pub statistics: StoredFieldStatistics,
     /// How it is read.
     pub stored: StoredField,
 }
@@ -160,11 +162,11 @@ impl CheckedReader {
         tile: &TileBytes,
         cells: usize,
         order: Option<&CellOrder>,
-        scratch: &mut Scratch,
-    ) -> Result<Column> {
+        scratch: &mut DecodeScratch,
+    ) -> Result<DecodedColumn> {
         match self.stored.decode(requested, tile, cells, order, scratch)? {
             StoredTile::Cells(cells) => self.stored.column(cells),
-            StoredTile::Numbers(numbers) => Column::of_numbers(&numbers),
+            StoredTile::Numbers(numbers) => DecodedColumn::of_numbers(&numbers),
         }
     }
 }
@@ -174,7 +176,7 @@ pub fn moved_order(
     readers: &[CheckedReader],
     coordinates: &[Bytes],
     cells: usize,
-    duplicates: Duplicates,
+    duplicates: EqualCells,
 ) -> Result<Option<CellOrder>> {
     let Some(bitsort) = readers.iter().find_map(|reader| reader.stored.bitsort()) else {
         return Ok(None);

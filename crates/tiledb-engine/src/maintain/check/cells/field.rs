@@ -1,37 +1,37 @@
 //! The checks of one field of a tile, which are the same in sparse and in dense fragments, and of its values: validity
 //! bytes, text, and codes of an enumeration.
 
-use super::context::{Audited, CheckedReader, Source};
-use super::{Problem, TileFindings, of_field};
+use super::context::{CheckedFragment, CheckedReader, TileSource};
+use super::{TileFindings, TileProblem, of_field};
 use crate::array::fragment::FragmentField;
 use crate::error::Result;
 use crate::format::datatype::Datatype;
-use crate::geometry::box_runs::Run;
+use crate::geometry::box_runs::CellRun;
 use crate::maintain::check::directory::folders::about_stored;
 use crate::maintain::check::rule::Rule;
-use crate::maintain::check::statistics::{self, Seen, Values};
-use crate::maintain::column::Column;
+use crate::maintain::check::statistics::{self, CheckedValues, TileContents};
+use crate::maintain::column::DecodedColumn;
 use crate::tile::decode::CellOrder;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
-impl Values for Column {
+impl CheckedValues for DecodedColumn {
     fn cell(&self, index: usize) -> &[u8] {
-        Column::cell(self, index)
+        DecodedColumn::cell(self, index)
     }
 
     fn is_null(&self, index: usize) -> bool {
-        Column::is_null(self, index)
+        DecodedColumn::is_null(self, index)
     }
 }
 
 /// Decodes a field of a tile; `None` if it is reported as unreadable.
 pub fn decode(
-    source: &Source<'_>,
+    source: &TileSource<'_>,
     field: usize,
     order: Option<&CellOrder>,
-    scratch: &mut Scratch,
+    scratch: &mut DecodeScratch,
     findings: &mut TileFindings,
-) -> Result<Option<Column>> {
+) -> Result<Option<DecodedColumn>> {
     let audited = source.audited;
     let requested = source.requested.get(field).copied().flatten();
     let (Some(reader), Some(requested)) = (audited.fields.get(field), requested) else {
@@ -56,11 +56,11 @@ pub fn decode(
 
 /// Checks the values of a field, and its statistics. `runs` are the cells that count.
 pub fn check(
-    source: &Source<'_>,
+    source: &TileSource<'_>,
     field: usize,
-    column: &Column,
-    runs: &[Run],
-    scratch: &mut Scratch,
+    column: &DecodedColumn,
+    runs: &[CellRun],
+    scratch: &mut DecodeScratch,
     findings: &mut TileFindings,
 ) -> Result<()> {
     let audited = source.audited;
@@ -80,12 +80,12 @@ pub fn check(
     check_text(audited, reader, column, field, tile, runs, problems);
     check_codes(audited, reader, column, field, tile, runs, problems);
     let counted: usize = runs.iter().map(|run| run.len).sum();
-    let seen = Seen {
+    let seen = TileContents {
         visible: statistics::compute(&reader.field, column, counted_cells(runs)),
         whole: (counted < column.len)
             .then(|| statistics::compute(&reader.field, column, 0..column.len)),
     };
-    let context = statistics::Context {
+    let context = statistics::StatisticsContext {
         version: audited.sound.fragment.footer.version,
         dense: audited.sound.fragment.footer.dense,
         exact: audited.exact,
@@ -94,7 +94,7 @@ pub fn check(
     for mismatch in
         statistics::compare_tile(&reader.field, &reader.statistics, index, &seen, &context)
     {
-        problems.push(Problem {
+        problems.push(TileProblem {
             rule: mismatch.rule,
             field: Some(field),
             tile,
@@ -109,7 +109,7 @@ pub fn check(
 }
 
 /// The cells of a tile that count: all, or those of a dense tile that were written.
-fn counted_cells(runs: &[Run]) -> impl Iterator<Item = usize> {
+fn counted_cells(runs: &[CellRun]) -> impl Iterator<Item = usize> {
     let runs = runs.iter();
     runs.flat_map(|run| run.start..run.start.saturating_add(run.len))
 }
@@ -119,8 +119,8 @@ fn check_validity(
     bytes: &[u8],
     field: usize,
     tile: u64,
-    runs: &[Run],
-    problems: &mut Vec<Problem>,
+    runs: &[CellRun],
+    problems: &mut Vec<TileProblem>,
 ) {
     let odd = |cell: &usize| bytes.get(*cell).is_some_and(|byte| *byte > 1);
     let mut odd = counted_cells(runs).filter(odd);
@@ -140,13 +140,13 @@ fn check_validity(
 
 /// Checks that text is valid in its encoding or is the usual fill value of CHAR.
 fn check_text(
-    audited: &Audited,
+    audited: &CheckedFragment,
     reader: &CheckedReader,
-    column: &Column,
+    column: &DecodedColumn,
     field: usize,
     tile: u64,
-    runs: &[Run],
-    problems: &mut Vec<Problem>,
+    runs: &[CellRun],
+    problems: &mut Vec<TileProblem>,
 ) {
     let Some(is_valid) = validator(reader.field.datatype) else {
         return;
@@ -192,13 +192,13 @@ fn validator(datatype: Datatype) -> Option<fn(&[u8]) -> bool> {
 /// Checks that codes are indexes of values. The fill value may be another number, but it occurs only in unwritten cells, which
 /// dense fragments may have, and in deleted cells.
 fn check_codes(
-    audited: &Audited,
+    audited: &CheckedFragment,
     reader: &CheckedReader,
-    column: &Column,
+    column: &DecodedColumn,
     field: usize,
     tile: u64,
-    runs: &[Run],
-    problems: &mut Vec<Problem>,
+    runs: &[CellRun],
+    problems: &mut Vec<TileProblem>,
 ) {
     let enumeration = audited.enumerations.get(field).and_then(Option::as_ref);
     let Some(values) = enumeration.map(|enumeration| enumeration.len()) else {

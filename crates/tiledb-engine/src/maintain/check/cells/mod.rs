@@ -14,14 +14,14 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::context::{Audited, Source};
-use self::order::Chain;
+use self::context::{CheckedFragment, TileSource};
+use self::order::CellChain;
 use super::CheckOptions;
-use super::directory::schemas::Schemas;
-use super::fragment::Sound;
-use super::report::Reporter;
+use super::directory::schemas::CheckedSchemas;
+use super::fragment::SoundFragment;
+use super::report::FindingReporter;
 use super::rule::Rule;
-use super::statistics::{FragmentTotals, Seen};
+use super::statistics::{FragmentTotals, TileContents};
 use crate::array::fragment::TileIdx;
 use crate::error::{Error, Result};
 use crate::format::fragment::data_files::FilePart;
@@ -30,15 +30,15 @@ use crate::maintain::stored_field::RequestedTile;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::threads;
 use crate::storage::Storage;
-use crate::tile::fetch::{FetchList, Fetched};
-use crate::tile::tile_memory::Scratch;
+use crate::tile::fetch::{FetchList, FetchedBytes};
+use crate::tile::tile_memory::DecodeScratch;
 
 /// Runs that are fetched or decoded at the same time.
 const RUNS: usize = 4;
 
 /// A broken rule of a tile.
 #[derive(Debug)]
-pub struct Problem {
+pub struct TileProblem {
     pub rule: Rule,
     /// The index of the field among those that are checked; `None` if it is about cells.
     pub field: Option<usize>,
@@ -50,11 +50,11 @@ pub struct Problem {
 /// What was found in a tile, and what the next tile and the fragment need to know of it.
 #[derive(Debug, Default)]
 pub struct TileFindings {
-    problems: Vec<Problem>,
+    problems: Vec<TileProblem>,
     /// Problems that mean nothing if any coordinate of the fragment is NaN, which no sort can place.
-    order: Vec<Problem>,
-    chain: Option<Chain>,
-    totals: Vec<Option<Seen>>,
+    order: Vec<TileProblem>,
+    chain: Option<CellChain>,
+    totals: Vec<Option<TileContents>>,
     /// Cells that were looked at, and fields whose tile was decoded.
     cells: u64,
     fields: u64,
@@ -63,21 +63,22 @@ pub struct TileFindings {
 /// Checks all cells of a fragment.
 pub async fn check(
     storage: &Storage,
-    sound: Sound,
-    schemas: &Schemas,
+    sound: SoundFragment,
+    schemas: &CheckedSchemas,
     options: &CheckOptions,
-    report: &Reporter,
+    report: &FindingReporter,
 ) -> Result<()> {
     let _metadata = options.budget.reserve(sound.memory_bytes())?;
-    let audited = Audited::new(storage, sound, schemas, options.exact_statistics, report).await?;
+    let audited =
+        CheckedFragment::new(storage, sound, schemas, options.exact_statistics, report).await?;
     let audited = Arc::new(audited);
     let runs = plan(&audited);
-    let memory = Memory::new(Arc::clone(&options.budget), RUNS);
+    let memory = CheckMemory::new(Arc::clone(&options.budget), RUNS);
     let mut findings = stream::iter(runs)
         .map(|run| check_runs(Arc::clone(&audited), run, storage.clone(), memory.clone()))
         .buffered(RUNS);
     let mut order = Vec::new();
-    let mut chain: Option<Chain> = None;
+    let mut chain: Option<CellChain> = None;
     let mut totals = FragmentTotals::new(audited.fields.len());
     while let Some(tiles) = findings.try_next().await? {
         for tile in tiles {
@@ -89,7 +90,7 @@ pub async fn check(
                 let rule = audited.order.as_ref();
                 let before = chain.as_ref().zip(rule);
                 order.extend(before.and_then(|(before, rule)| before.follows(&next, rule)));
-                chain = Some(Chain::joined(chain, next));
+                chain = Some(CellChain::joined(chain, next));
             }
             totals.add(tile.totals);
             report.progress.add_tile(tile.fields, tile.cells);
@@ -111,7 +112,7 @@ pub async fn check(
 }
 
 /// Tells of a problem of a tile.
-fn tell(problem: Problem, audited: &Audited, report: &Reporter) {
+fn tell(problem: TileProblem, audited: &CheckedFragment, report: &FindingReporter) {
     let fragment = &audited.sound.fragment;
     let tile = problem.tile;
     let field = problem.field.and_then(|index| audited.fields.get(index));
@@ -132,8 +133,8 @@ fn of_field(
     tile: u64,
     found: impl Into<String>,
     expected: impl Into<String>,
-) -> Problem {
-    Problem {
+) -> TileProblem {
+    TileProblem {
         rule,
         field: Some(field),
         tile,
@@ -148,7 +149,7 @@ const RUN_BYTES: u64 = 4 << 20;
 const RUN_TILES: u64 = 512;
 
 /// Cuts the tiles of a fragment into runs.
-pub fn plan(audited: &Audited) -> Vec<Range<u64>> {
+pub fn plan(audited: &CheckedFragment) -> Vec<Range<u64>> {
     let mut runs = Vec::new();
     let (mut start, mut bytes) = (0, 0_u64);
     for tile in 0..audited.sound.tiles {
@@ -171,7 +172,7 @@ pub fn plan(audited: &Audited) -> Vec<Range<u64>> {
 
 /// The memory of runs. Where it does not suffice for several at the same time, it is one after the other.
 #[derive(Debug, Clone)]
-pub struct Memory {
+pub struct CheckMemory {
     budget: Arc<dyn MemoryBudget>,
     turns: Arc<Semaphore>,
     most: u32,
@@ -182,7 +183,7 @@ struct HeldTile {
     _turn: OwnedSemaphorePermit,
 }
 
-impl Memory {
+impl CheckMemory {
     pub fn new(budget: Arc<dyn MemoryBudget>, runs: usize) -> Self {
         Self {
             budget,
@@ -224,10 +225,10 @@ struct AskedTile {
 
 /// Fetches the tiles of a run, and checks them one after the other.
 pub async fn check_runs(
-    audited: Arc<Audited>,
+    audited: Arc<CheckedFragment>,
     run: Range<u64>,
     storage: Storage,
-    memory: Memory,
+    memory: CheckMemory,
 ) -> Result<Vec<TileFindings>> {
     let mut list = FetchList::default();
     let mut tiles = Vec::new();
@@ -251,7 +252,7 @@ pub async fn check_runs(
         }
     };
     threads::decode(storage.engine(), move || {
-        let mut scratch = Scratch::default();
+        let mut scratch = DecodeScratch::default();
         let checked = tiles
             .into_iter()
             .map(|tile| check_tile(&audited, tile, &fetched, &mut scratch))
@@ -263,8 +264,8 @@ pub async fn check_runs(
 }
 
 /// The problem of a tile none of whose fields can be read.
-fn unreadable(tile: u64, found: String) -> Problem {
-    Problem {
+fn unreadable(tile: u64, found: String) -> TileProblem {
+    TileProblem {
         rule: Rule::UnreadableTile,
         field: None,
         tile,
@@ -273,7 +274,7 @@ fn unreadable(tile: u64, found: String) -> Problem {
     }
 }
 
-fn ask(audited: &Audited, tile: u64, list: &mut FetchList) -> Result<AskedTile> {
+fn ask(audited: &CheckedFragment, tile: u64, list: &mut FetchList) -> Result<AskedTile> {
     let mut findings = TileFindings::default();
     let mut fields = Vec::with_capacity(audited.fields.len());
     for (index, reader) in audited.fields.iter().enumerate() {
@@ -297,7 +298,7 @@ fn ask(audited: &Audited, tile: u64, list: &mut FetchList) -> Result<AskedTile> 
 }
 
 /// The memory to decode a tile: coordinates and times are there together, attributes one after the other.
-fn decoded_bytes(audited: &Audited, tile: &AskedTile) -> usize {
+fn decoded_bytes(audited: &CheckedFragment, tile: &AskedTile) -> usize {
     let (mut together, mut largest) = (0_usize, 0_usize);
     for (index, (reader, requested)) in audited.fields.iter().zip(&tile.fields).enumerate() {
         let stored = &reader.stored;
@@ -312,10 +313,10 @@ fn decoded_bytes(audited: &Audited, tile: &AskedTile) -> usize {
 }
 
 fn check_tile(
-    audited: &Audited,
+    audited: &CheckedFragment,
     tile: AskedTile,
-    fetched: &Fetched,
-    scratch: &mut Scratch,
+    fetched: &FetchedBytes,
+    scratch: &mut DecodeScratch,
 ) -> Result<TileFindings> {
     let AskedTile {
         tile,
@@ -323,7 +324,7 @@ fn check_tile(
         fields,
         mut findings,
     } = tile;
-    let source = Source {
+    let source = TileSource {
         audited,
         tile,
         cells,

@@ -5,14 +5,14 @@
 
 use std::cmp::Ordering;
 
-use super::Problem;
+use super::TileProblem;
 use crate::array::fragment::Fragment;
 use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::geometry::cell_order::GlobalOrder;
 use crate::geometry::key::Coordinate;
-use crate::geometry::key::{Native, nan_key, show};
+use crate::geometry::key::{NativeKey, nan_key, show};
 use crate::maintain::check::rule::Rule;
 
 /// Until this version, cells of one Hilbert value are ordered by their last dimension first.
@@ -67,14 +67,14 @@ impl OrderRule {
     }
 
     /// Adds the Hilbert value to a cell of a Hilbert array.
-    pub fn complete(&self, cell: &mut Cell<'_>, scratch: &mut Vec<u64>) {
+    pub fn complete(&self, cell: &mut OrderedCell<'_>, scratch: &mut Vec<u64>) {
         if let Some(hilbert) = self.order.hilbert() {
             cell.hilbert = hilbert.value(cell.coordinates.iter().copied(), scratch);
         }
     }
 
     /// Which coordinates are zeros with a sign, which their keys do not show: a bit for each of the first dimensions.
-    pub fn zeros(&self, cell: &Cell<'_>, is_negative: impl Fn(usize) -> bool) -> u64 {
+    pub fn zeros(&self, cell: &OrderedCell<'_>, is_negative: impl Fn(usize) -> bool) -> u64 {
         let floats = self.nan.iter().zip(&cell.coordinates).take(64).enumerate();
         let zeros = floats.filter(|(d, (nan, coordinate))| {
             let zero = key_of_zero(self.datatypes.get(*d).copied());
@@ -84,7 +84,7 @@ impl OrderRule {
     }
 
     /// Whether a coordinate of the cell is NaN.
-    pub fn has_nan(&self, cell: &Cell<'_>) -> bool {
+    pub fn has_nan(&self, cell: &OrderedCell<'_>) -> bool {
         let nan = self.nan.iter().zip(&cell.coordinates);
         nan.into_iter()
             .any(|(nan, coordinate)| match (nan, coordinate) {
@@ -94,7 +94,7 @@ impl OrderRule {
     }
 
     /// Compares a cell with the one behind it; what is wrong, if something is.
-    pub fn pair(&self, a: &Cell<'_>, b: &Cell<'_>, tile: u64) -> Option<Problem> {
+    pub fn pair(&self, a: &OrderedCell<'_>, b: &OrderedCell<'_>, tile: u64) -> Option<TileProblem> {
         let (rule, expected) = match self.verdict(a, b) {
             OrderVerdict::Fine => return None,
             OrderVerdict::Signed => (
@@ -109,7 +109,7 @@ impl OrderRule {
             OrderVerdict::OlderFirst => (Rule::CellOrder, "the newest version of a cell first"),
         };
         let found = format!("{} before {}", self.show(a), self.show(b));
-        Some(Problem {
+        Some(TileProblem {
             rule,
             field: None,
             tile,
@@ -118,7 +118,7 @@ impl OrderRule {
         })
     }
 
-    fn verdict(&self, a: &Cell<'_>, b: &Cell<'_>) -> OrderVerdict {
+    fn verdict(&self, a: &OrderedCell<'_>, b: &OrderedCell<'_>) -> OrderVerdict {
         match self.compare(a, b, false) {
             Ordering::Less => OrderVerdict::Fine,
             // Zeros of either sign are different coordinates, in any order.
@@ -137,7 +137,7 @@ impl OrderRule {
         }
     }
 
-    fn compare(&self, a: &Cell<'_>, b: &Cell<'_>, signed: bool) -> Ordering {
+    fn compare(&self, a: &OrderedCell<'_>, b: &OrderedCell<'_>, signed: bool) -> Ordering {
         let hilbert = a.hilbert.cmp(&b.hilbert);
         if signed {
             let (a, b) = (flipped(a), flipped(b));
@@ -159,7 +159,7 @@ impl OrderRule {
     }
 
     /// Whether bytes from 0x80 on are in strings.
-    fn may_be_signed(&self, a: &Cell<'_>, b: &Cell<'_>) -> bool {
+    fn may_be_signed(&self, a: &OrderedCell<'_>, b: &OrderedCell<'_>) -> bool {
         let high = |c: &Coordinate<'_>| match c {
             Coordinate::Bytes(bytes) => !bytes.is_ascii(),
             Coordinate::Key(_) => false,
@@ -167,11 +167,11 @@ impl OrderRule {
         a.coordinates.iter().chain(&b.coordinates).any(high)
     }
 
-    fn is_loose_tie(&self, a: &Cell<'_>, b: &Cell<'_>) -> bool {
+    fn is_loose_tie(&self, a: &OrderedCell<'_>, b: &OrderedCell<'_>) -> bool {
         self.loose_ties && self.order.hilbert().is_some() && a.hilbert == b.hilbert
     }
 
-    fn show(&self, cell: &Cell<'_>) -> String {
+    fn show(&self, cell: &OrderedCell<'_>) -> String {
         let shown = self.datatypes.iter().zip(&cell.coordinates);
         let shown = shown.map(|(datatype, coordinate)| match coordinate {
             Coordinate::Key(key) => show(*datatype, *key),
@@ -206,12 +206,12 @@ fn without_float_tiles(schema: &ArraySchema) -> Result<GlobalOrder> {
 }
 
 /// A cell whose strings compare as signed bytes.
-struct Flipped<'a> {
+struct SignedBytesCell<'a> {
     strings: Vec<Option<Vec<u8>>>,
-    cell: &'a Cell<'a>,
+    cell: &'a OrderedCell<'a>,
 }
 
-impl Flipped<'_> {
+impl SignedBytesCell<'_> {
     fn at(&self, dimension: usize) -> Coordinate<'_> {
         match self.strings.get(dimension) {
             Some(Some(bytes)) => Coordinate::Bytes(bytes),
@@ -220,12 +220,12 @@ impl Flipped<'_> {
     }
 }
 
-fn flipped<'a>(cell: &'a Cell<'a>) -> Flipped<'a> {
+fn flipped<'a>(cell: &'a OrderedCell<'a>) -> SignedBytesCell<'a> {
     let strings = cell.coordinates.iter().map(|coordinate| match coordinate {
         Coordinate::Bytes(bytes) => Some(bytes.iter().map(|byte| byte ^ 0x80).collect()),
         Coordinate::Key(_) => None,
     });
-    Flipped {
+    SignedBytesCell {
         strings: strings.collect(),
         cell,
     }
@@ -256,7 +256,7 @@ impl OwnedCoordinate {
 
 /// A cell as the order of cells sees it.
 #[derive(Debug, Clone, Default)]
-pub struct Cell<'a> {
+pub struct OrderedCell<'a> {
     pub coordinates: Vec<Coordinate<'a>>,
     /// Its time, if the fragment's cells have their own.
     pub time: Option<u64>,
@@ -266,7 +266,7 @@ pub struct Cell<'a> {
     pub zeros: u64,
 }
 
-impl Cell<'_> {
+impl OrderedCell<'_> {
     pub fn coordinate(&self, dimension: usize) -> Coordinate<'_> {
         let coordinate = self.coordinates.get(dimension).copied();
         coordinate.unwrap_or(Coordinate::Key(0))
@@ -283,7 +283,7 @@ pub struct OwnedCell {
 }
 
 impl OwnedCell {
-    pub fn of(cell: &Cell<'_>) -> Self {
+    pub fn of(cell: &OrderedCell<'_>) -> Self {
         let coordinates = cell.coordinates.iter();
         Self {
             coordinates: coordinates.map(|c| OwnedCoordinate::of(*c)).collect(),
@@ -293,8 +293,8 @@ impl OwnedCell {
         }
     }
 
-    pub fn get(&self) -> Cell<'_> {
-        Cell {
+    pub fn get(&self) -> OrderedCell<'_> {
+        OrderedCell {
             coordinates: self.coordinates.iter().map(OwnedCoordinate::get).collect(),
             time: self.time,
             hilbert: self.hilbert,
@@ -305,7 +305,7 @@ impl OwnedCell {
 
 /// The first and the last cell of neighbouring tiles.
 #[derive(Debug)]
-pub struct Chain {
+pub struct CellChain {
     pub tile: u64,
     pub first: OwnedCell,
     pub last: OwnedCell,
@@ -313,9 +313,9 @@ pub struct Chain {
     pub nan: bool,
 }
 
-impl Chain {
+impl CellChain {
     /// Whether the next tile begins where this one ends.
-    pub fn follows(&self, next: &Self, rule: &OrderRule) -> Option<Problem> {
+    pub fn follows(&self, next: &Self, rule: &OrderRule) -> Option<TileProblem> {
         if self.tile.checked_add(1) != Some(next.tile) {
             return None;
         }

@@ -3,46 +3,46 @@
 
 use std::cmp::Ordering;
 
-use super::context::{self, Audited, Source};
-use super::order::{Cell, Chain, OrderRule, OwnedCell};
-use super::{Problem, TileFindings, field, of_field};
+use super::context::{self, CheckedFragment, TileSource};
+use super::order::{CellChain, OrderRule, OrderedCell, OwnedCell};
+use super::{TileFindings, TileProblem, field, of_field};
 use crate::array::fragment::{FragmentField, TileIdx};
 use crate::error::Result;
 use crate::format::commit::path_name;
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::compare_values;
 use crate::format::names::TimestampedName;
-use crate::geometry::box_runs::{BoxRuns, Run};
+use crate::geometry::box_runs::{BoxRuns, CellRun};
 use crate::geometry::key;
 use crate::geometry::key::Coordinate;
 use crate::maintain::check::directory::folders::about_stored;
-use crate::maintain::check::fragment::{Ends, Kind, compared_oddly};
+use crate::maintain::check::fragment::{FieldKind, ShownRange, compared_oddly};
 use crate::maintain::check::rule::Rule;
-use crate::maintain::column::Column;
-use crate::tile::decode::{CellOrder, Duplicates};
-use crate::tile::tile_memory::Scratch;
+use crate::maintain::column::DecodedColumn;
+use crate::tile::decode::{CellOrder, EqualCells};
+use crate::tile::tile_memory::DecodeScratch;
 
 /// Whether a field is needed beside others, and so is decoded together with them.
-pub fn is_kept(audited: &Audited, field: usize) -> bool {
+pub fn is_kept(audited: &CheckedFragment, field: usize) -> bool {
     let reader = audited.fields.get(field);
-    reader.is_some_and(|reader| reader.field.kind != Kind::Attribute)
+    reader.is_some_and(|reader| reader.field.kind != FieldKind::Attribute)
 }
 
 /// Checks a tile.
 pub fn check_sparse(
-    source: &Source<'_>,
-    scratch: &mut Scratch,
+    source: &TileSource<'_>,
+    scratch: &mut DecodeScratch,
     findings: &mut TileFindings,
 ) -> Result<()> {
     let audited = source.audited;
     findings.cells = source.cells as u64;
     findings.totals = audited.fields.iter().map(|_| None).collect();
     let moved = moved(source, findings)?;
-    let all = [Run {
+    let all = [CellRun {
         start: 0,
         len: source.cells,
     }];
-    let mut kept: Vec<Option<Column>> = Vec::with_capacity(audited.fields.len());
+    let mut kept: Vec<Option<DecodedColumn>> = Vec::with_capacity(audited.fields.len());
     for index in 0..audited.fields.len() {
         let column = match is_kept(audited, index) {
             true => field::decode(source, index, moved.as_ref(), scratch, findings)?,
@@ -88,7 +88,7 @@ pub fn check_sparse(
 }
 
 /// The order of the cells, if bitsort moved them.
-fn moved(source: &Source<'_>, findings: &mut TileFindings) -> Result<Option<CellOrder>> {
+fn moved(source: &TileSource<'_>, findings: &mut TileFindings) -> Result<Option<CellOrder>> {
     let audited = source.audited;
     if audited
         .fields
@@ -105,10 +105,10 @@ fn moved(source: &Source<'_>, findings: &mut TileFindings) -> Result<Option<Cell
             .iter()
             .all(|reader| reader.stored.bitsort().is_some()) =>
         {
-            Duplicates::Harmless
+            EqualCells::Harmless
         }
-        true => Duplicates::SameCoordinates,
-        false => Duplicates::SameHilbertValue,
+        true => EqualCells::SameCoordinates,
+        false => EqualCells::SameHilbertValue,
     };
     let mut coordinates = Vec::new();
     for requested in source.requested.iter().take(audited.dimensions) {
@@ -120,7 +120,7 @@ fn moved(source: &Source<'_>, findings: &mut TileFindings) -> Result<Option<Cell
     match context::moved_order(&audited.fields, &coordinates, source.cells, duplicates) {
         Ok(order) => Ok(order),
         Err(e) => {
-            findings.problems.push(Problem {
+            findings.problems.push(TileProblem {
                 rule: Rule::UnreadableTile,
                 field: None,
                 tile: source.tile,
@@ -135,7 +135,7 @@ fn moved(source: &Source<'_>, findings: &mut TileFindings) -> Result<Option<Cell
 /// The coordinates of a dimension, ready to compare.
 enum CheckedAxis<'a> {
     Keys(Vec<u64>),
-    Strings(&'a Column),
+    Strings(&'a DecodedColumn),
 }
 
 impl CheckedAxis<'_> {
@@ -149,10 +149,10 @@ impl CheckedAxis<'_> {
 
 /// Compares each cell with the next one.
 fn order(
-    source: &Source<'_>,
+    source: &TileSource<'_>,
     rule: &OrderRule,
-    kept: &[Option<Column>],
-    written: Option<&Column>,
+    kept: &[Option<DecodedColumn>],
+    written: Option<&DecodedColumn>,
     findings: &mut TileFindings,
 ) -> Result<()> {
     let mut axes = Vec::with_capacity(source.audited.dimensions);
@@ -175,7 +175,7 @@ fn order(
             None => CheckedAxis::Strings(column),
         });
     }
-    let (mut before, mut cell) = (Cell::default(), Cell::default());
+    let (mut before, mut cell) = (OrderedCell::default(), OrderedCell::default());
     let (mut first, mut nan) = (None, false);
     let mut told = Vec::new();
     let mut buckets = Vec::new();
@@ -204,7 +204,7 @@ fn order(
         }
         std::mem::swap(&mut before, &mut cell);
     }
-    findings.chain = first.map(|first| Chain {
+    findings.chain = first.map(|first| CellChain {
         tile: source.tile,
         first,
         last: OwnedCell::of(&before),
@@ -217,8 +217,8 @@ fn order(
 ///
 /// What lies around them is padding, whose content nobody looks at.
 pub fn check_dense(
-    source: &Source<'_>,
-    scratch: &mut Scratch,
+    source: &TileSource<'_>,
+    scratch: &mut DecodeScratch,
     findings: &mut TileFindings,
 ) -> Result<()> {
     let audited = source.audited;
@@ -240,7 +240,7 @@ pub fn check_dense(
 }
 
 /// The written cells of the tile, in stored order.
-fn written(source: &Source<'_>) -> Result<Vec<Run>> {
+fn written(source: &TileSource<'_>) -> Result<Vec<CellRun>> {
     let Some((tiles, grid)) = &source.audited.dense else {
         return Ok(Vec::new());
     };
@@ -260,11 +260,11 @@ fn written(source: &Source<'_>) -> Result<Vec<Run>> {
 
 /// Compares the coordinates of a dimension with the tile's rectangle.
 fn check_box(
-    audited: &Audited,
+    audited: &CheckedFragment,
     dimension: usize,
-    column: &Column,
+    column: &DecodedColumn,
     tile: u64,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<TileProblem>,
 ) {
     let fragment = &audited.sound.fragment;
     let (Some(mbrs), Ok(index)) = (&audited.sound.mbrs, usize::try_from(tile)) else {
@@ -291,20 +291,20 @@ fn check_box(
         return;
     }
     let around = is(least, lo, Ordering::Less) || is(most, hi, Ordering::Greater);
-    let cells = Ends::of(datatype, (least, most));
+    let cells = ShownRange::of(datatype, (least, most));
     let found = match around {
         true => format!(
             "coordinates {cells} leave the rectangle {}",
-            Ends::of(datatype, (lo, hi))
+            ShownRange::of(datatype, (lo, hi))
         ),
-        false => format!("the rectangle is {}", Ends::of(datatype, (lo, hi))),
+        false => format!("the rectangle is {}", ShownRange::of(datatype, (lo, hi))),
     };
     let expected = format!("{cells}, the least and the largest coordinate");
     problems.push(of_field(Rule::TileBox, dimension, tile, found, expected));
 }
 
 /// The least and the largest coordinate; `None` if one is NaN, or if there are none.
-fn extremes(column: &Column, datatype: Datatype) -> Option<(&[u8], &[u8])> {
+fn extremes(column: &DecodedColumn, datatype: Datatype) -> Option<(&[u8], &[u8])> {
     let first = column.cell(0);
     // A single NaN compares with nothing, itself included.
     compare_values(datatype, first, first).filter(|_| column.len > 0)?;
@@ -321,13 +321,18 @@ fn extremes(column: &Column, datatype: Datatype) -> Option<(&[u8], &[u8])> {
 }
 
 /// The number of a cell.
-fn number(column: &Column, cell: usize) -> u64 {
+fn number(column: &DecodedColumn, cell: usize) -> u64 {
     let bytes = column.cell(cell).try_into();
     bytes.map_or(u64::MAX, u64::from_le_bytes)
 }
 
 /// Every cell was written between the times in the fragment's name.
-fn check_written(audited: &Audited, column: &Column, tile: u64, problems: &mut Vec<Problem>) {
+fn check_written(
+    audited: &CheckedFragment,
+    column: &DecodedColumn,
+    tile: u64,
+    problems: &mut Vec<TileProblem>,
+) {
     let Some(field) = audited.system(FragmentField::Timestamps) else {
         return;
     };
@@ -347,12 +352,12 @@ fn check_written(audited: &Audited, column: &Column, tile: u64, problems: &mut V
 
 /// A deleted cell has the time of the condition that deleted it, which was not before its own.
 fn check_deleted(
-    audited: &Audited,
-    written: Option<&Column>,
-    times: &Column,
-    indexes: &Column,
+    audited: &CheckedFragment,
+    written: Option<&DecodedColumn>,
+    times: &DecodedColumn,
+    indexes: &DecodedColumn,
     tile: u64,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<TileProblem>,
 ) {
     let Some(field) = audited.system(FragmentField::DeleteTimestamps) else {
         return;

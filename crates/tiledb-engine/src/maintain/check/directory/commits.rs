@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::folders::{COMMITS_FOLDER, Folders, about_stored};
+use super::folders::{COMMITS_FOLDER, FolderListings, about_stored};
 use crate::error::Result;
 use crate::format::commit::truncates;
 use crate::format::commit::{self, CommitEntryKind, CommitKind};
 use crate::format::names::TimestampedName;
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::{FileInfo, Storage};
 
 /// Checks the files about other commits. `is_there` says whether the folder of a fragment exists.
-pub fn check(lists: &CommitLists, is_there: impl Fn(&str) -> bool, report: &Reporter) {
+pub fn check(lists: &CommitLists, is_there: impl Fn(&str) -> bool, report: &FindingReporter) {
     let committed = lists.committed();
     ignored(lists, report);
     repeated(lists, report);
@@ -23,7 +23,7 @@ pub fn check(lists: &CommitLists, is_there: impl Fn(&str) -> bool, report: &Repo
 }
 
 /// Names that are ignored take effect only in lists.
-fn ignored(lists: &CommitLists, report: &Reporter) {
+fn ignored(lists: &CommitLists, report: &FindingReporter) {
     let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, file) in &lists.ignored {
         files.entry(file).or_default().push(name);
@@ -47,7 +47,7 @@ fn ignored(lists: &CommitLists, report: &Reporter) {
 }
 
 /// A commit is a file of its own or a line of a list.
-fn repeated(lists: &CommitLists, report: &Reporter) {
+fn repeated(lists: &CommitLists, report: &FindingReporter) {
     for (name, own) in &lists.own {
         if let Some(list) = lists.listed.get(name) {
             let found = format!("{} lists it, too", list.path);
@@ -55,7 +55,7 @@ fn repeated(lists: &CommitLists, report: &Reporter) {
         }
     }
     for delete in lists.deletes.iter().filter(|d| d.inline.is_none()) {
-        let same = |other: &&DeleteFile| other.inline.is_some() && other.name == delete.name;
+        let same = |other: &&CheckedDelete| other.inline.is_some() && other.name == delete.name;
         if let Some(list) = lists.deletes.iter().find(same) {
             let found = format!("{} contains it, too", list.path);
             report.tell(Rule::CommittedTwice, &delete.path, found, "one commit");
@@ -66,9 +66,9 @@ fn repeated(lists: &CommitLists, report: &Reporter) {
 /// Replaced fragments are hidden, so what replaces them must be committed.
 fn replaced(
     lists: &CommitLists,
-    committed: &BTreeMap<&str, &Commit>,
+    committed: &BTreeMap<&str, &CheckedCommit>,
     is_there: impl Fn(&str) -> bool,
-    report: &Reporter,
+    report: &FindingReporter,
 ) {
     for vacuum in &lists.vacuums {
         let kept: Vec<&String> = vacuum
@@ -99,7 +99,7 @@ fn replaced(
 
 /// A commit with a file of its own, or in a list.
 #[derive(Debug, Clone)]
-pub struct Commit {
+pub struct CheckedCommit {
     /// The file that commits it: its own, or a list.
     pub file: FileInfo,
     /// The path of that file.
@@ -108,7 +108,7 @@ pub struct Commit {
 
 /// A delete or an update.
 #[derive(Debug, Clone)]
-pub struct DeleteFile {
+pub struct CheckedDelete {
     pub name: TimestampedName,
     /// Its file, or the list that contains it.
     pub path: String,
@@ -131,20 +131,24 @@ pub struct VacuumFile {
 #[derive(Debug, Default)]
 pub struct CommitLists {
     /// Fragments with a commit file of their own.
-    pub own: BTreeMap<String, Commit>,
+    pub own: BTreeMap<String, CheckedCommit>,
     /// Fragments in lists.
-    pub listed: BTreeMap<String, Commit>,
+    pub listed: BTreeMap<String, CheckedCommit>,
     /// Ignored names, and the file that ignores each.
     pub ignored: BTreeMap<String, String>,
     /// Names of all kinds in lists.
     pub named: BTreeSet<String>,
     pub vacuums: Vec<VacuumFile>,
-    pub deletes: Vec<DeleteFile>,
+    pub deletes: Vec<CheckedDelete>,
 }
 
 impl CommitLists {
     /// Reads all commit files; those that can't be read are reported.
-    pub async fn read(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<Self> {
+    pub async fn read(
+        storage: &Storage,
+        folders: &FolderListings,
+        report: &FindingReporter,
+    ) -> Result<Self> {
         let mut lists = Self::default();
         for (path, file) in folders.in_root_and(COMMITS_FOLDER, &folders.commits) {
             let Some(kind) = CommitKind::of(&path) else {
@@ -171,14 +175,14 @@ impl CommitLists {
         name: TimestampedName,
         path: String,
         file: &FileInfo,
-        report: &Reporter,
+        report: &FindingReporter,
     ) -> Result<()> {
         match kind {
             CommitKind::Write | CommitKind::Ok => {
                 let file = file.clone();
-                self.own.insert(name.name, Commit { file, path });
+                self.own.insert(name.name, CheckedCommit { file, path });
             }
-            CommitKind::Delete | CommitKind::Update => self.deletes.push(DeleteFile {
+            CommitKind::Delete | CommitKind::Update => self.deletes.push(CheckedDelete {
                 name,
                 path,
                 update: kind == CommitKind::Update,
@@ -229,9 +233,9 @@ impl CommitLists {
                     let path = path.to_owned();
                     match entry.kind {
                         CommitEntryKind::Write | CommitEntryKind::Ok => {
-                            self.listed.insert(entry.name, Commit { file, path });
+                            self.listed.insert(entry.name, CheckedCommit { file, path });
                         }
-                        CommitEntryKind::Delete { range } => self.deletes.push(DeleteFile {
+                        CommitEntryKind::Delete { range } => self.deletes.push(CheckedDelete {
                             name: TimestampedName::parse(&entry.name)?,
                             path,
                             update: false,
@@ -245,7 +249,7 @@ impl CommitLists {
     }
 
     /// The committed fragments: those with a file of their own, and those in lists that are not ignored.
-    pub fn committed(&self) -> BTreeMap<&str, &Commit> {
+    pub fn committed(&self) -> BTreeMap<&str, &CheckedCommit> {
         let listed = self.listed.iter();
         let listed = listed.filter(|(name, _)| !self.ignored.contains_key(*name));
         let all = listed.chain(&self.own);

@@ -3,34 +3,34 @@
 
 use std::collections::BTreeSet;
 
-use super::commits::DeleteFile;
+use super::commits::CheckedDelete;
 use super::folders;
-use super::schemas::Schemas;
+use super::schemas::CheckedSchemas;
 use crate::error::Result;
-use crate::format::delete_condition::{Comparison, Condition, Test};
+use crate::format::delete_condition::{Comparison, ConditionTest, DeleteCondition};
 use crate::format::schema::{ArraySchema, CellValNum};
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::Storage;
 
 /// Decodes the contents of a file.
-type Decode = fn(&[u8]) -> Result<Condition>;
+type DecodeFile = fn(&[u8]) -> Result<DeleteCondition>;
 
 /// Checks all deletes and updates.
 pub async fn check(
     storage: &Storage,
-    deletes: &[DeleteFile],
-    schemas: &Schemas,
-    report: &Reporter,
+    deletes: &[CheckedDelete],
+    schemas: &CheckedSchemas,
+    report: &FindingReporter,
 ) -> Result<()> {
     for delete in deletes {
         let object = match delete.inline {
             Some(_) => format!("{}, {}", delete.path, delete.name.name),
             None => delete.path.clone(),
         };
-        let (what, decode): (_, Decode) = match delete.update {
-            true => ("update condition", Condition::decode_update),
-            false => ("delete condition", Condition::decode_delete),
+        let (what, decode): (_, DecodeFile) = match delete.update {
+            true => ("update condition", DeleteCondition::decode_update),
+            false => ("delete condition", DeleteCondition::decode_delete),
         };
         let tile = match &delete.inline {
             Some(bytes) => match storage.decode_generic_tile(bytes, what) {
@@ -72,7 +72,12 @@ pub async fn check(
 }
 
 /// Every field of a condition is one of the array, and is compared with values of its size.
-fn fields(condition: &Condition, schema: &ArraySchema, object: &str, report: &Reporter) {
+fn fields(
+    condition: &DeleteCondition,
+    schema: &ArraySchema,
+    object: &str,
+    report: &FindingReporter,
+) {
     let mut missing = BTreeSet::new();
     let mut odd = BTreeSet::new();
     each_test(
@@ -103,10 +108,13 @@ fn fields(condition: &Condition, schema: &ArraySchema, object: &str, report: &Re
     }
 }
 
-fn each_test<'a>(condition: &'a Condition, visit: &mut impl FnMut(&'a str, &'a Test)) {
+fn each_test<'a>(
+    condition: &'a DeleteCondition,
+    visit: &mut impl FnMut(&'a str, &'a ConditionTest),
+) {
     match condition {
-        Condition::Test { field, test } => visit(field, test),
-        Condition::All(nodes) | Condition::Any(nodes) => {
+        DeleteCondition::Test { field, test } => visit(field, test),
+        DeleteCondition::All(nodes) | DeleteCondition::Any(nodes) => {
             nodes.iter().for_each(|node| each_test(node, visit));
         }
     }
@@ -123,12 +131,12 @@ fn cell_size(schema: &ArraySchema, field: &str) -> Option<Option<usize>> {
     Some(attribute.cell_size().filter(|_| !text))
 }
 
-fn fits(test: &Test, size: usize) -> bool {
+fn fits(test: &ConditionTest, size: usize) -> bool {
     match test {
         // A test for NULL has no value.
-        Test::Compare(Comparison::Eq | Comparison::Ne, value) if value.is_empty() => true,
-        Test::Compare(_, value) => value.len() == size,
-        Test::Member { members, .. } => members.iter().all(|member| member.len() == size),
-        Test::Always(_) => true,
+        ConditionTest::Compare(Comparison::Eq | Comparison::Ne, value) if value.is_empty() => true,
+        ConditionTest::Compare(_, value) => value.len() == size,
+        ConditionTest::Member { members, .. } => members.iter().all(|member| member.len() == size),
+        ConditionTest::Always(_) => true,
     }
 }

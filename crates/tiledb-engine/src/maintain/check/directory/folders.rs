@@ -10,7 +10,7 @@ use crate::filter::GenericTile;
 use crate::format::commit::CommitKind;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::{FileInfo, Listing, STAGED_SUFFIX, Storage};
 use crate::write::create::{CreationRemains, is_begun};
@@ -26,7 +26,7 @@ pub const LABELS_FOLDER: &str = "__labels";
 
 /// What a folder is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FolderKind {
     Array,
     Group,
     /// The remains of an interrupted creation.
@@ -35,7 +35,7 @@ pub enum Kind {
 
 /// The listings of all folders with a meaning.
 #[derive(Debug)]
-pub struct Folders {
+pub struct FolderListings {
     pub root: Arc<Listing>,
     pub schemas: Arc<Listing>,
     pub enumerations: Arc<Listing>,
@@ -47,7 +47,7 @@ pub struct Folders {
     pub group: Arc<Listing>,
 }
 
-impl Folders {
+impl FolderListings {
     /// Lists them all.
     pub async fn list(storage: &Storage) -> Result<Self> {
         let (root, schemas, enumerations, commits, fragments, copies, metadata, labels, group) = futures::try_join!(
@@ -78,18 +78,18 @@ impl Folders {
     ///
     /// # Errors
     /// There is neither.
-    pub async fn kind(&self, storage: &Storage) -> Result<Kind> {
+    pub async fn kind(&self, storage: &Storage) -> Result<FolderKind> {
         let file = |name: &str| self.root.files.iter().any(|f| f.name == name);
         let folder = |name: &str| self.root.folders.iter().any(|f| f == name);
         let is_group = folder(GROUP_FOLDER) || file(GROUP_FILE);
         let is_begun = !is_group && is_begun(storage, &self.root).await?;
         // Commits that no creation has announced belong to an array that has lost its schema.
         if is_begun && CreationRemains::of(storage).await.is_ok() {
-            Ok(Kind::Remains)
+            Ok(FolderKind::Remains)
         } else if folder(SCHEMA_FOLDER) || file(OLD_SCHEMA_NAME) {
-            Ok(Kind::Array)
+            Ok(FolderKind::Array)
         } else if is_group {
-            Ok(Kind::Group)
+            Ok(FolderKind::Group)
         } else if self.root.files.is_empty() && self.root.folders.is_empty() {
             Err(Error::not_found(
                 "neither an array nor a group is here: check the path",
@@ -128,13 +128,13 @@ pub fn is_staging(name: &str) -> bool {
 }
 
 /// Checks the names in all folders except folders of fragments.
-pub fn check_names(folders: &Folders, kind: Kind, report: &Reporter) {
+pub fn check_names(folders: &FolderListings, kind: FolderKind, report: &FindingReporter) {
     for file in folders.root.named_files() {
         if is_staging(&file.name) {
             report_staging(&file.name, file, report);
         }
     }
-    if kind != Kind::Group {
+    if kind != FolderKind::Group {
         foreign("", &folders.root, report);
     }
     foreign(SCHEMA_FOLDER, &folders.schemas, report);
@@ -155,7 +155,7 @@ pub fn check_names(folders: &Folders, kind: Kind, report: &Reporter) {
 fn listed(
     folder: &'static str,
     listing: &Listing,
-    report: &Reporter,
+    report: &FindingReporter,
     is_known: impl Fn(&str) -> bool,
 ) {
     foreign(folder, listing, report);
@@ -174,7 +174,7 @@ fn listed(
 }
 
 /// Files that are not TileDB's.
-fn foreign(folder: &'static str, listing: &Listing, report: &Reporter) {
+fn foreign(folder: &'static str, listing: &Listing, report: &FindingReporter) {
     for file in listing.files.iter().filter(|file| !file.is_named()) {
         let path = format!("{folder}/{}", file.name);
         let found = format!("a file of {} bytes", file.bytes);
@@ -189,7 +189,7 @@ fn foreign(folder: &'static str, listing: &Listing, report: &Reporter) {
 }
 
 /// A folder whose TileDB files are all read.
-fn every(folder: &'static str, listing: &Listing, report: &Reporter) {
+fn every(folder: &'static str, listing: &Listing, report: &FindingReporter) {
     foreign(folder, listing, report);
     for file in listing.named_files() {
         let path = format!("{folder}/{}", file.name);
@@ -202,7 +202,7 @@ fn every(folder: &'static str, listing: &Listing, report: &Reporter) {
 }
 
 /// The files among the schemas that have names of schemas.
-pub fn schema_files<'a>(listing: &'a Listing, report: &Reporter) -> Vec<&'a FileInfo> {
+pub fn schema_files<'a>(listing: &'a Listing, report: &FindingReporter) -> Vec<&'a FileInfo> {
     let mut named = Vec::new();
     for file in listing.named_files() {
         let path = format!("{SCHEMA_FOLDER}/{}", file.name);
@@ -216,13 +216,13 @@ pub fn schema_files<'a>(listing: &'a Listing, report: &Reporter) -> Vec<&'a File
 }
 
 /// A file that a writer had begun.
-pub fn report_staging(path: &str, file: &FileInfo, report: &Reporter) {
+pub fn report_staging(path: &str, file: &FileInfo, report: &FindingReporter) {
     let found = format!("a file of {} bytes that was never completed", file.bytes);
     report.tell(Rule::StagingFile, path, found, "no unfinished files");
 }
 
 /// How a generic tile is decoded.
-type Decode = fn(&Storage, &[u8], &'static str) -> Result<GenericTile>;
+type DecodeTile = fn(&Storage, &[u8], &'static str) -> Result<GenericTile>;
 
 /// Reads a file of one generic tile: `Err` if the storage failed or a key is missing, and `Ok(Err(…))` if what is stored
 /// is at fault.
@@ -244,7 +244,7 @@ pub async fn read_tile_or_plain(
 }
 
 async fn read_with(
-    decode: Decode,
+    decode: DecodeTile,
     storage: &Storage,
     path: &str,
     what: &'static str,

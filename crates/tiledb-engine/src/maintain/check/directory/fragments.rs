@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::commits::CommitLists;
-use super::folders::{FRAGMENTS_FOLDER, Folders};
+use super::folders::{FRAGMENTS_FOLDER, FolderListings};
 use crate::array::directory::CommittedFragment;
 use crate::array::fragment::METADATA_FILE;
-use crate::array::window::{TimestampMs, Visibility};
+use crate::array::window::{TimestampMs, WindowVisibility};
 use crate::error::Result;
 use crate::format::fragment::data_files::coords_file;
 use crate::format::names::TimestampedName;
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::{Listing, Storage};
 
@@ -21,7 +21,7 @@ use crate::storage::{Listing, Storage};
 const FOLDER_SINCE: u32 = 12;
 
 /// The folders of all fragments, by name.
-pub fn folders_by_name(folders: &Folders) -> BTreeMap<String, String> {
+pub fn folders_by_name(folders: &FolderListings) -> BTreeMap<String, String> {
     let parse = |name: &String| {
         TimestampedName::parse(name)
             .ok()
@@ -42,9 +42,9 @@ pub fn folders_by_name(folders: &Folders) -> BTreeMap<String, String> {
 /// Matches commits and folders, and gives the committed fragments, oldest first.
 pub async fn check(
     storage: &Storage,
-    folders: &Folders,
+    folders: &FolderListings,
     lists: &CommitLists,
-    report: &Reporter,
+    report: &FindingReporter,
 ) -> Result<Vec<CommittedFragment>> {
     let mut unclaimed = folders_by_name(folders);
     let mut found = Vec::new();
@@ -65,7 +65,7 @@ pub async fn check(
         };
         found.push(CommittedFragment {
             folder,
-            visibility: Visibility::Whole,
+            visibility: WindowVisibility::Whole,
             commit: commit.file.clone(),
             listed: false,
             has_coords_file: false,
@@ -106,7 +106,7 @@ fn old_fragment(name: &str, folder: &str, listing: &Listing) -> Option<Committed
     let metadata = find(METADATA_FILE)?;
     Some(CommittedFragment {
         folder: folder.to_owned(),
-        visibility: Visibility::Whole,
+        visibility: WindowVisibility::Whole,
         commit: metadata.clone(),
         listed: false,
         has_coords_file: find(&coords_file()).is_some(),
@@ -115,7 +115,7 @@ fn old_fragment(name: &str, folder: &str, listing: &Listing) -> Option<Committed
 }
 
 /// The folder of a fragment that nothing commits.
-fn orphan(name: &str, folder: &str, listing: &Listing, report: &Reporter) {
+fn orphan(name: &str, folder: &str, listing: &Listing, report: &FindingReporter) {
     let bytes = listing
         .files
         .iter()

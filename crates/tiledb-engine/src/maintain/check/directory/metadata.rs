@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::folders::{self, COPIES_FOLDER, Folders, about_stored, is_staging};
+use super::folders::{self, COPIES_FOLDER, FolderListings, about_stored, is_staging};
 use crate::array::fragment::Fragment;
 use crate::array::group::GROUP_FOLDER;
 use crate::array::metadata::METADATA_FOLDER;
@@ -14,12 +14,16 @@ use crate::format::fragment::footer::Footer;
 use crate::format::group::GroupDetails;
 use crate::format::metadata::decode_metadata;
 use crate::format::names::TimestampedName;
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::Storage;
 
 /// Checks all files of metadata.
-pub async fn check(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<()> {
+pub async fn check(
+    storage: &Storage,
+    folders: &FolderListings,
+    report: &FindingReporter,
+) -> Result<()> {
     let there: HashSet<&str> = folders
         .metadata
         .files
@@ -57,7 +61,7 @@ async fn vacuum(
     path: &str,
     replacement: &TimestampedName,
     there: &HashSet<&str>,
-    report: &Reporter,
+    report: &FindingReporter,
 ) -> Result<()> {
     let bytes = match storage.read(path).await {
         Ok(bytes) => bytes,
@@ -93,7 +97,11 @@ async fn vacuum(
 }
 
 /// Checks all files that list members; the members themselves are arrays and groups of their own.
-pub async fn check_group(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<()> {
+pub async fn check_group(
+    storage: &Storage,
+    folders: &FolderListings,
+    report: &FindingReporter,
+) -> Result<()> {
     for file in &folders.group.files {
         // Names with a dot are vacuum files; bad names have been reported already.
         if file.name.contains('.') || TimestampedName::parse(&file.name).is_err() {
@@ -125,10 +133,10 @@ const COPIED_SINCE: u32 = 12;
 /// compared.
 pub async fn check_copies(
     storage: &Storage,
-    folders: &Folders,
+    folders: &FolderListings,
     fragments: &BTreeMap<String, Fragment>,
     is_there: impl Fn(&str) -> bool,
-    report: &Reporter,
+    report: &FindingReporter,
 ) -> Result<()> {
     for (path, file) in folders.in_root_and(COPIES_FOLDER, &folders.copies) {
         if !file.name.ends_with(".meta") {
@@ -182,7 +190,7 @@ pub async fn check_copies(
     Ok(())
 }
 
-fn compare(fragment: &Fragment, copy: &[u8], path: &str, report: &Reporter) {
+fn compare(fragment: &Fragment, copy: &[u8], path: &str, report: &FindingReporter) {
     if !fragment.footer.version.since(COPIED_SINCE) {
         return;
     }

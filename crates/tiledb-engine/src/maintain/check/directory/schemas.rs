@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::folders::{self, Folders};
+use super::folders::{self, FolderListings};
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::error::{Error, Result};
 use crate::format::enumeration::Enumeration;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
 use crate::format::schema::{ArraySchema, EnumerationRef};
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::Storage;
 
 /// The schemas that decode, and their enumerations.
 #[derive(Debug)]
-pub struct Schemas {
+pub struct CheckedSchemas {
     /// The schemas by the names of their files, oldest first as readers see it.
     pub by_name: BTreeMap<String, Arc<ArraySchema>>,
     /// The enumerations by the names of their files.
@@ -25,7 +25,7 @@ pub struct Schemas {
     pub storage: Storage,
 }
 
-impl Schemas {
+impl CheckedSchemas {
     /// The schema that readers choose now.
     pub fn newest(&self) -> Option<&Arc<ArraySchema>> {
         let in_folder = self
@@ -49,7 +49,11 @@ impl Schemas {
 }
 
 /// Reads and checks all schemas and enumerations.
-pub async fn check(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<Schemas> {
+pub async fn check(
+    storage: &Storage,
+    folders: &FolderListings,
+    report: &FindingReporter,
+) -> Result<CheckedSchemas> {
     let mut paths = Vec::new();
     if folders.root.files.iter().any(|f| f.name == OLD_SCHEMA_NAME) {
         paths.push((OLD_SCHEMA_NAME.to_owned(), OLD_SCHEMA_NAME.to_owned()));
@@ -78,7 +82,7 @@ pub async fn check(storage: &Storage, folders: &Folders, report: &Reporter) -> R
     }
     let storage = settle_key(storage, encrypted, by_name.is_empty())?;
     let enumerations = check_enumerations(&storage, folders, &by_name, report).await?;
-    Ok(Schemas {
+    Ok(CheckedSchemas {
         by_name,
         enumerations,
         storage,
@@ -102,7 +106,7 @@ fn settle_key(storage: &Storage, encrypted: bool, unknown: bool) -> Result<Stora
 }
 
 /// Readers choose schemas by the order of their names as text, which should be that of their times.
-fn order(paths: &[(String, String)], report: &Reporter) {
+fn order(paths: &[(String, String)], report: &FindingReporter) {
     let mut latest: Option<(u64, &str)> = None;
     for (name, path) in paths {
         let Ok(parsed) = TimestampedName::parse(name) else {
@@ -119,7 +123,7 @@ fn order(paths: &[(String, String)], report: &Reporter) {
 }
 
 /// Attributes and labels that cannot be read.
-fn fields(schema: &ArraySchema, path: &str, report: &Reporter) {
+fn fields(schema: &ArraySchema, path: &str, report: &FindingReporter) {
     for attribute in &schema.attributes {
         if let Some(problem) = &attribute.problem {
             let object = format!("{path}, attribute {}", attribute.name);
@@ -146,9 +150,9 @@ fn fields(schema: &ArraySchema, path: &str, report: &Reporter) {
 
 async fn check_enumerations(
     storage: &Storage,
-    folders: &Folders,
+    folders: &FolderListings,
     schemas: &BTreeMap<String, Arc<ArraySchema>>,
-    report: &Reporter,
+    report: &FindingReporter,
 ) -> Result<HashMap<String, Arc<Enumeration>>> {
     let references: Vec<(&String, &EnumerationRef)> = schemas
         .iter()
@@ -204,7 +208,12 @@ async fn check_enumerations(
 }
 
 /// An enumeration has the name by which schemas know it, and each value once.
-fn values(enumeration: &Enumeration, known_as: &EnumerationRef, path: &str, report: &Reporter) {
+fn values(
+    enumeration: &Enumeration,
+    known_as: &EnumerationRef,
+    path: &str,
+    report: &FindingReporter,
+) {
     if enumeration.name != known_as.name || enumeration.file != known_as.file {
         let found = format!("the name \"{}\" in {}", enumeration.name, enumeration.file);
         let expected = format!("the name \"{}\" in {}", known_as.name, known_as.file);

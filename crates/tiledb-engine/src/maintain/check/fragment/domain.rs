@@ -7,14 +7,14 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use super::files::Sections;
+use super::files::CheckedSections;
 use crate::array::fragment::Fragment;
 use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::{DomainRange, compare_values, show_value};
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::Dimension;
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 
 /// Since this version, both ends of string ranges are right.
@@ -25,16 +25,16 @@ const DATES_UNSIGNED: std::ops::Range<u32> = 3..5;
 const BOXES_SINCE: u32 = 11;
 
 /// Both ends of a range, to show.
-pub struct Ends(String);
+pub struct ShownRange(String);
 
-impl Ends {
+impl ShownRange {
     pub fn of(datatype: Datatype, (lo, hi): (&[u8], &[u8])) -> Self {
         let (lo, hi) = (show_value(datatype, lo), show_value(datatype, hi));
         Self(format!("[{lo}, {hi}]"))
     }
 }
 
-impl fmt::Display for Ends {
+impl fmt::Display for ShownRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -53,13 +53,13 @@ pub fn compared_oddly(fragment: &Fragment, dimension: usize) -> bool {
 }
 
 /// Checks the non-empty domain in the footer.
-pub fn check(fragment: &Fragment, mbrs: Option<&Mbrs>, report: &Reporter) {
+pub fn check(fragment: &Fragment, mbrs: Option<&Mbrs>, report: &FindingReporter) {
     let Some(ranges) = &fragment.footer.non_empty_domain else {
         return;
     };
     for (d, (dimension, range)) in fragment.schema.dimensions.iter().zip(ranges).enumerate() {
         let object = format!("{}, dimension {}", fragment.metadata_path(), dimension.name);
-        let shown = Ends::of(dimension.datatype, (&range.lo, &range.hi));
+        let shown = ShownRange::of(dimension.datatype, (&range.lo, &range.hi));
         if compared_oddly(fragment, d) {
             continue;
         }
@@ -75,7 +75,7 @@ pub fn check(fragment: &Fragment, mbrs: Option<&Mbrs>, report: &Reporter) {
             && !equal(datatype, &union, range)
         {
             let found = format!("the non-empty domain is {shown}");
-            let union = Ends::of(datatype, (&union.lo, &union.hi));
+            let union = ShownRange::of(datatype, (&union.lo, &union.hi));
             let expected = format!("{union}, the union of the tiles' rectangles");
             report.tell(Rule::NonEmptyDomain, &object, found, expected);
         }
@@ -126,7 +126,7 @@ fn inside(
     dimension: &Dimension,
     range: &DomainRange,
     object: &str,
-    report: &Reporter,
+    report: &FindingReporter,
 ) {
     let datatype = dimension.datatype;
     let leaves = |lo: &[u8], hi: &[u8]| {
@@ -135,24 +135,27 @@ fn inside(
     };
     let found = format!(
         "the non-empty domain is {}",
-        Ends::of(datatype, (&range.lo, &range.hi))
+        ShownRange::of(datatype, (&range.lo, &range.hi))
     );
     if let Some((lo, hi)) = dimension.domain.as_ref().filter(|(lo, hi)| leaves(lo, hi)) {
-        let expected = format!("values in the domain {}", Ends::of(datatype, (lo, hi)));
+        let expected = format!(
+            "values in the domain {}",
+            ShownRange::of(datatype, (lo, hi))
+        );
         report.tell(Rule::OutsideDomain, object, found, expected);
         return;
     }
     let current = fragment.schema.current_domain.as_ref();
     let current = current.and_then(|domain| domain.ranges.get(d));
     if let Some(current) = current.filter(|current| leaves(&current.lo, &current.hi)) {
-        let current = Ends::of(datatype, (&current.lo, &current.hi));
+        let current = ShownRange::of(datatype, (&current.lo, &current.hi));
         let expected = format!("values in the current domain {current}");
         report.tell(Rule::OutsideCurrentDomain, object, found, expected);
     }
 }
 
 /// Checks the tree, and gives the leaves; `None` for a dense fragment, or if they cannot be used.
-pub async fn check_tree(sections: &Sections<'_>, tiles: u64) -> Result<Option<Mbrs>> {
+pub async fn check_tree(sections: &CheckedSections<'_>, tiles: u64) -> Result<Option<Mbrs>> {
     const WHAT: &str = "R-tree";
     let fragment = sections.fragment;
     if let Some(monolithic) = &sections.monolithic {
@@ -182,7 +185,13 @@ pub async fn check_tree(sections: &Sections<'_>, tiles: u64) -> Result<Option<Mb
 }
 
 /// Each rectangle of a level bounds those of the next.
-fn bounds(sections: &Sections<'_>, number: usize, fanout: usize, above: &Mbrs, below: &Mbrs) {
+fn bounds(
+    sections: &CheckedSections<'_>,
+    number: usize,
+    fanout: usize,
+    above: &Mbrs,
+    below: &Mbrs,
+) {
     let schema = &sections.fragment.schema;
     for (d, dimension) in schema.dimensions.iter().enumerate() {
         if compared_oddly(sections.fragment, d) {
@@ -204,9 +213,9 @@ fn bounds(sections: &Sections<'_>, number: usize, fanout: usize, above: &Mbrs, b
                 .find(|child| !bounded(datatype, above.range(parent, d), below.range(*child, d)));
             if let Some(child) = outside {
                 let what = format!("R-tree, level {number}, rectangle {parent}");
-                let bounds = Ends::of(datatype, above.range(parent, d));
+                let bounds = ShownRange::of(datatype, above.range(parent, d));
                 let found = format!("{bounds} in dimension {}", dimension.name);
-                let inner = Ends::of(datatype, below.range(child, d));
+                let inner = ShownRange::of(datatype, below.range(child, d));
                 let expected = format!("bounds around {inner}, rectangle {child} below it");
                 let report = sections.report;
                 report.tell(Rule::BoxTree, sections.object(&what), found, expected);

@@ -11,7 +11,7 @@ use crate::format::schema::CellValNum;
 
 /// The kind of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     Dimension,
     Attribute,
     /// Times and indexes that only consolidated fragments have.
@@ -20,9 +20,9 @@ pub enum Kind {
 
 /// A field of a fragment's own schema.
 #[derive(Debug, Clone)]
-pub struct Field {
+pub struct CheckedField {
     pub field: FragmentField,
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// Its name in the schema.
     pub name: String,
     pub stem: FileStem,
@@ -39,7 +39,7 @@ pub struct Field {
     pub validity_lost: bool,
 }
 
-impl Field {
+impl CheckedField {
     /// Whether cells differ in size.
     pub fn is_var(&self) -> bool {
         self.cell_val_num.is_var()
@@ -51,18 +51,18 @@ impl Field {
     }
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for CheckedField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Kind::Dimension => write!(f, "dimension {}", self.name),
-            Kind::Attribute => write!(f, "attribute {}", self.name),
-            Kind::System => write!(f, "field {}", self.name),
+            FieldKind::Dimension => write!(f, "dimension {}", self.name),
+            FieldKind::Attribute => write!(f, "attribute {}", self.name),
+            FieldKind::System => write!(f, "field {}", self.name),
         }
     }
 }
 
 /// The stored fields of a fragment: dimensions, unless it is dense, then attributes, then times.
-pub fn of(fragment: &Fragment) -> Vec<Field> {
+pub fn of(fragment: &Fragment) -> Vec<CheckedField> {
     /// Before this version bitshuffle lost a part of validity tiles.
     const BITSHUFFLE_KEEPS_SINCE: u32 = 15;
     let (schema, footer) = (&fragment.schema, &fragment.footer);
@@ -70,9 +70,9 @@ pub fn of(fragment: &Fragment) -> Vec<Field> {
     let mut fields = Vec::new();
     let dimensions = schema.dimensions.iter().enumerate();
     for (i, dimension) in dimensions.filter(|_| !footer.dense) {
-        fields.push(Field {
+        fields.push(CheckedField {
             field: FragmentField::Dimension(i),
-            kind: Kind::Dimension,
+            kind: FieldKind::Dimension,
             name: dimension.name.clone(),
             stem: match slots.has_separate_dimensions() {
                 true => FileStem::dimension(version, i, &dimension.name),
@@ -91,9 +91,9 @@ pub fn of(fragment: &Fragment) -> Vec<Field> {
         .validity_filters
         .contains(|f| *f == Filter::BitShuffle);
     for (i, attribute) in schema.attributes.iter().enumerate() {
-        fields.push(Field {
+        fields.push(CheckedField {
             field: FragmentField::Attribute(i),
-            kind: Kind::Attribute,
+            kind: FieldKind::Attribute,
             name: attribute.name.clone(),
             stem: FileStem::attribute(version, i, &attribute.name),
             slot: slots.attribute(i),
@@ -106,9 +106,9 @@ pub fn of(fragment: &Fragment) -> Vec<Field> {
         });
     }
     let mut system = |slot: Option<usize>, field, name: &str, stem| {
-        fields.extend(slot.map(|slot| Field {
+        fields.extend(slot.map(|slot| CheckedField {
             field,
-            kind: Kind::System,
+            kind: FieldKind::System,
             name: name.to_owned(),
             stem,
             slot,
@@ -143,7 +143,7 @@ pub fn of(fragment: &Fragment) -> Vec<Field> {
 
 /// The stored statistics of the tiles of a field; what is missing or damaged is empty.
 #[derive(Debug, Default)]
-pub struct FieldStatistics {
+pub struct StoredFieldStatistics {
     pub mins: TileMinMax,
     pub maxes: TileMinMax,
     pub sums: Vec<u64>,
@@ -152,7 +152,7 @@ pub struct FieldStatistics {
     pub readable: bool,
 }
 
-impl FieldStatistics {
+impl StoredFieldStatistics {
     /// Size in memory.
     pub fn memory_bytes(&self) -> usize {
         let numbers = [&self.sums, &self.null_counts].map(|list| size_of_val(list.as_slice()));

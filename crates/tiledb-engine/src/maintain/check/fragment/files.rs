@@ -4,25 +4,30 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::fields::Field;
+use super::fields::CheckedField;
 use crate::array::fragment::{Fragment, METADATA_FILE};
 use crate::error::Result;
 use crate::format::fragment::data_files::FilePart;
-use crate::format::fragment::monolithic::{LAST_MONOLITHIC, Monolithic};
+use crate::format::fragment::monolithic::{LAST_MONOLITHIC, MonolithicMetadata};
 use crate::maintain::check::directory::folders::{self, about_stored, is_staging, report_staging};
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::{Listing, Storage};
 
 /// A file that the footer promises.
-struct Promised {
+struct PromisedFile {
     bytes: u64,
     /// The field that it belongs to.
     of: String,
 }
 
 /// Compares files with the footer. False if files are missing or cut, so that tiles of theirs cannot be read.
-pub fn check(fragment: &Fragment, fields: &[Field], listing: &Listing, report: &Reporter) -> bool {
+pub fn check(
+    fragment: &Fragment,
+    fields: &[CheckedField],
+    listing: &Listing,
+    report: &FindingReporter,
+) -> bool {
     let promised = promised(fragment, fields, report);
     let mut fit = true;
     for (name, promised) in &promised {
@@ -69,9 +74,9 @@ pub fn check(fragment: &Fragment, fields: &[Field], listing: &Listing, report: &
 /// The files that the footer promises; sizes for files that a field doesn't have are reported.
 fn promised(
     fragment: &Fragment,
-    fields: &[Field],
-    report: &Reporter,
-) -> BTreeMap<String, Promised> {
+    fields: &[CheckedField],
+    report: &FindingReporter,
+) -> BTreeMap<String, PromisedFile> {
     let footer = &fragment.footer;
     let mut promised = BTreeMap::new();
     let mut unclaimed: BTreeMap<(&str, usize), u64> = BTreeMap::new();
@@ -100,7 +105,7 @@ fn promised(
             unclaimed.remove(&(part, field.slot));
             let bytes = sizes.get(field.slot).copied().unwrap_or(0);
             let of = format!("{field}");
-            promised.insert(field.stem.file(file), Promised { bytes, of });
+            promised.insert(field.stem.file(file), PromisedFile { bytes, of });
         }
     }
     for ((part, slot), bytes) in unclaimed {
@@ -117,23 +122,23 @@ fn promised(
 }
 
 /// The metadata file of a fragment.
-pub struct Sections<'a> {
+pub struct CheckedSections<'a> {
     pub fragment: &'a Fragment,
-    pub report: &'a Reporter,
+    pub report: &'a FindingReporter,
     storage: &'a Storage,
     path: String,
     file_bytes: u64,
     /// All metadata, in versions in which they are one tile.
-    pub monolithic: Option<Monolithic>,
+    pub monolithic: Option<MonolithicMetadata>,
 }
 
-impl<'a> Sections<'a> {
+impl<'a> CheckedSections<'a> {
     /// Opens the metadata of a fragment; `None` if they are reported as unreadable.
     pub async fn open(
         storage: &'a Storage,
         fragment: &'a Fragment,
         listing: &Listing,
-        report: &'a Reporter,
+        report: &'a FindingReporter,
     ) -> Result<Option<Self>> {
         let path = fragment.metadata_path();
         let file = listing.files.iter().find(|file| file.name == METADATA_FILE);
@@ -150,7 +155,8 @@ impl<'a> Sections<'a> {
         }
         let tile = folders::read_tile(storage, &sections.path, "fragment metadata").await?;
         let dense = fragment.footer.dense;
-        match tile.and_then(|tile| Monolithic::decode(&tile.data, &fragment.schema, dense)) {
+        match tile.and_then(|tile| MonolithicMetadata::decode(&tile.data, &fragment.schema, dense))
+        {
             Ok(monolithic) => {
                 sections.monolithic = Some(monolithic);
                 Ok(Some(sections))

@@ -1,7 +1,7 @@
 //! The lists of a field: where its tiles begin, how large their values are, and their statistics.
 
-use super::fields::{Field, FieldStatistics, Kind};
-use super::files::Sections;
+use super::fields::{CheckedField, FieldKind, StoredFieldStatistics};
+use super::files::CheckedSections;
 use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::fragment::offsets::decode_u64s;
@@ -11,7 +11,7 @@ use crate::maintain::check::rule::Rule;
 
 /// The lists of a field as stored; those that it does not have, or that cannot be read, are `None`.
 #[derive(Debug, Default)]
-pub struct Lists {
+pub struct FieldLists {
     tile_offsets: Option<Vec<u64>>,
     var_offsets: Option<Vec<u64>>,
     var_sizes: Option<Vec<u64>>,
@@ -31,9 +31,12 @@ const MAXES: &str = "tile maxes";
 const SUMS: &str = "tile sums";
 const NULL_COUNTS: &str = "tile null counts";
 
-impl Lists {
+impl FieldLists {
     /// Reads the lists of a field; `None` if the footer has none for it.
-    pub async fn read(sections: &Sections<'_>, field: &Field) -> Result<Option<Self>> {
+    pub async fn read(
+        sections: &CheckedSections<'_>,
+        field: &CheckedField,
+    ) -> Result<Option<Self>> {
         if let Some(monolithic) = &sections.monolithic {
             let of = |lists: &[std::sync::Arc<Vec<u64>>]| {
                 lists.get(field.slot).map(|list| list.as_ref().clone())
@@ -90,10 +93,10 @@ impl Lists {
     /// Checks the lists against the number of tiles and the files; `None` if there are none.
     pub fn check(
         self,
-        sections: &Sections<'_>,
-        field: &Field,
+        sections: &CheckedSections<'_>,
+        field: &CheckedField,
         tiles: u64,
-    ) -> Option<FieldStatistics> {
+    ) -> Option<StoredFieldStatistics> {
         let footer = &sections.fragment.footer;
         let slot = field.slot;
         let size = |sizes: &[u64]| sizes.get(slot).copied().unwrap_or(0);
@@ -116,7 +119,7 @@ impl Lists {
             let bytes = size(&footer.validity_file_sizes);
             readable &= check.offsets(VALIDITY_OFFSETS, self.validity_offsets.as_deref(), bytes);
         }
-        let statistics = FieldStatistics {
+        let statistics = StoredFieldStatistics {
             mins: self.mins.unwrap_or_default(),
             maxes: self.maxes.unwrap_or_default(),
             sums: self.sums.unwrap_or_default(),
@@ -128,8 +131,8 @@ impl Lists {
 }
 
 fn told<T>(
-    sections: &Sections<'_>,
-    field: &Field,
+    sections: &CheckedSections<'_>,
+    field: &CheckedField,
     what: &'static str,
     decoded: Option<Result<T>>,
 ) -> Option<T> {
@@ -144,8 +147,8 @@ fn told<T>(
 
 /// Checks the lists of one field.
 struct ListCheck<'a> {
-    sections: &'a Sections<'a>,
-    field: &'a Field,
+    sections: &'a CheckedSections<'a>,
+    field: &'a CheckedField,
     tiles: u64,
 }
 
@@ -198,7 +201,7 @@ impl ListCheck<'_> {
 /// Since this version, there are statistics.
 const SINCE: u32 = 11;
 
-impl Field {
+impl CheckedField {
     /// Whether it has a minimum and a maximum; dimensions have rectangles instead.
     pub fn has_min_max(&self) -> bool {
         use Datatype as D;
@@ -214,7 +217,7 @@ impl Field {
                 | D::StringUcs2
                 | D::StringUcs4
         );
-        self.kind != Kind::Dimension && (text || (one && !opaque))
+        self.kind != FieldKind::Dimension && (text || (one && !opaque))
     }
 
     /// Whether it has a sum.
@@ -246,11 +249,11 @@ impl Field {
 /// Since version 11 every slot has its sections. Aggregates of libtiledb crash where statistics that a type has are
 /// missing.
 fn check_tile_sizes(
-    sections: &Sections<'_>,
-    field: &Field,
+    sections: &CheckedSections<'_>,
+    field: &CheckedField,
     tiles: u64,
-    mut statistics: FieldStatistics,
-) -> FieldStatistics {
+    mut statistics: StoredFieldStatistics,
+) -> StoredFieldStatistics {
     if !sections.fragment.footer.version.since(SINCE) {
         return statistics;
     }
@@ -280,8 +283,8 @@ fn check_tile_sizes(
 
 /// Checks the sizes of a field's statistics over the whole fragment.
 pub fn check_fragment_sizes(
-    sections: &Sections<'_>,
-    field: &Field,
+    sections: &CheckedSections<'_>,
+    field: &CheckedField,
     statistics: &FragmentStatistics,
 ) {
     let Some(of_field) = statistics.slots.get(field.slot) else {
@@ -310,8 +313,8 @@ pub fn check_fragment_sizes(
 }
 
 struct ListShape<'a> {
-    sections: &'a Sections<'a>,
-    field: &'a Field,
+    sections: &'a CheckedSections<'a>,
+    field: &'a CheckedField,
     tiles: u64,
 }
 

@@ -7,10 +7,10 @@ mod lists;
 
 use std::sync::Arc;
 
-pub use self::domain::{Ends, compared_oddly};
-pub use self::fields::{Field, FieldStatistics, Kind};
-use self::files::Sections;
-use self::lists::Lists;
+pub use self::domain::{ShownRange, compared_oddly};
+pub use self::fields::{CheckedField, FieldKind, StoredFieldStatistics};
+use self::files::CheckedSections;
+use self::lists::FieldLists;
 use crate::array::fragment::Fragment;
 use crate::error::Result;
 use crate::format::commit::path_name;
@@ -19,17 +19,17 @@ use crate::format::fragment::rtree::Mbrs;
 use crate::format::fragment::statistics::FragmentStatistics;
 use crate::format::names::TimestampedName;
 use crate::geometry::tile_grid::TileGrid;
-use crate::maintain::check::report::Reporter;
+use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::Storage;
 
 /// A fragment whose metadata are sound enough to look at its cells.
 #[derive(Debug)]
-pub struct Sound {
+pub struct SoundFragment {
     pub fragment: Arc<Fragment>,
     pub tiles: u64,
     /// The fields whose tiles can be found.
-    pub fields: Vec<(Field, FieldStatistics)>,
+    pub fields: Vec<(CheckedField, StoredFieldStatistics)>,
     /// The rectangles of a sparse fragment, if they decode.
     pub mbrs: Option<Mbrs>,
     /// The statistics of the fragment, by slot.
@@ -38,7 +38,7 @@ pub struct Sound {
     pub processed: Option<Vec<String>>,
 }
 
-impl Sound {
+impl SoundFragment {
     /// Size in memory.
     pub fn memory_bytes(&self) -> usize {
         let fields = self
@@ -54,8 +54,8 @@ impl Sound {
 pub async fn check(
     storage: &Storage,
     fragment: Arc<Fragment>,
-    report: &Reporter,
-) -> Result<Option<Sound>> {
+    report: &FindingReporter,
+) -> Result<Option<SoundFragment>> {
     report.progress.add_fragment();
     let listing = storage.list(&fragment.folder).await?;
     let fields = fields::of(&fragment);
@@ -74,7 +74,7 @@ pub async fn check(
             return Ok(None);
         }
     };
-    let sections = Sections::open(storage, &fragment, &listing, report).await?;
+    let sections = CheckedSections::open(storage, &fragment, &listing, report).await?;
     let Some(sections) = sections else {
         return Ok(None);
     };
@@ -82,7 +82,7 @@ pub async fn check(
     domain::check(&fragment, mbrs.as_ref(), report);
     let mut located = Vec::with_capacity(fields.len());
     for field in fields.into_iter().filter(|field| !field.unknown) {
-        let Some(lists) = Lists::read(&sections, &field).await? else {
+        let Some(lists) = FieldLists::read(&sections, &field).await? else {
             continue;
         };
         if let Some(statistics) = lists.check(&sections, &field, tiles) {
@@ -97,7 +97,7 @@ pub async fn check(
     }
     let processed = processed_conditions(&sections).await?;
     // Tiles of truncated files are reported once, with the file.
-    Ok(files_fit.then_some(Sound {
+    Ok(files_fit.then_some(SoundFragment {
         fragment,
         tiles,
         fields: located,
@@ -108,7 +108,7 @@ pub async fn check(
 }
 
 /// Checks the counts and flags of the footer against the schema it names.
-fn footer(fragment: &Fragment, report: &Reporter) {
+fn footer(fragment: &Fragment, report: &FindingReporter) {
     let (footer, schema) = (&fragment.footer, &fragment.schema);
     let path = fragment.metadata_path();
     if footer.dense {
@@ -153,7 +153,7 @@ fn footer(fragment: &Fragment, report: &Reporter) {
     }
 }
 
-async fn fragment_statistics(sections: &Sections<'_>) -> Result<Option<FragmentStatistics>> {
+async fn fragment_statistics(sections: &CheckedSections<'_>) -> Result<Option<FragmentStatistics>> {
     const WHAT: &str = "fragment statistics";
     let footer = &sections.fragment.footer;
     let Some(start) = footer.sections.fragment_statistics else {
@@ -164,7 +164,7 @@ async fn fragment_statistics(sections: &Sections<'_>) -> Result<Option<FragmentS
     sections.decoded(start, WHAT, decode).await
 }
 
-async fn processed_conditions(sections: &Sections<'_>) -> Result<Option<Vec<String>>> {
+async fn processed_conditions(sections: &CheckedSections<'_>) -> Result<Option<Vec<String>>> {
     const WHAT: &str = "processed conditions";
     let Some(start) = sections.fragment.footer.sections.processed_conditions else {
         return Ok(None);

@@ -2,10 +2,10 @@
 
 use crate::format::datatype::Datatype;
 use crate::format::schema::CellValNum;
-use crate::maintain::check::fragment::Field;
+use crate::maintain::check::fragment::CheckedField;
 
 /// The cells of a field.
-pub trait Values {
+pub trait CheckedValues {
     /// The bytes of a cell.
     fn cell(&self, index: usize) -> &[u8];
     /// Whether a cell is NULL.
@@ -14,24 +14,24 @@ pub trait Values {
 
 /// The statistics of a tile: of the cells that count, and of all cells that are stored, if these are more.
 #[derive(Debug)]
-pub struct Seen {
-    pub visible: Computed,
-    pub whole: Option<Computed>,
+pub struct TileContents {
+    pub visible: ComputedStatistics,
+    pub whole: Option<ComputedStatistics>,
 }
 
 /// The statistics of some cells.
 #[derive(Debug, Clone, Default)]
-pub struct Computed {
+pub struct ComputedStatistics {
     pub cells: u64,
     pub nulls: u64,
-    pub integers: Option<Integers>,
-    pub floats: Option<Floats>,
-    pub text: Option<Text>,
+    pub integers: Option<IntegerStatistics>,
+    pub floats: Option<FloatStatistics>,
+    pub text: Option<TextStatistics>,
 }
 
 /// Of integers that are not NULL.
 #[derive(Debug, Clone)]
-pub struct Integers {
+pub struct IntegerStatistics {
     pub min: i128,
     pub max: i128,
     pub sum: i128,
@@ -44,7 +44,7 @@ pub struct Integers {
 
 /// Of floats that are not NULL.
 #[derive(Debug, Clone)]
-pub struct Floats {
+pub struct FloatStatistics {
     /// Without NaN; NaN if there is nothing else.
     pub min: f64,
     pub max: f64,
@@ -62,7 +62,7 @@ pub struct Floats {
 
 /// Of strings that are not NULL.
 #[derive(Debug, Clone)]
-pub struct Text {
+pub struct TextStatistics {
     pub min: Vec<u8>,
     pub max: Vec<u8>,
     /// Whether a NUL byte is in a string.
@@ -70,17 +70,17 @@ pub struct Text {
 }
 
 /// Computes the statistics of the cells with these indexes.
-pub fn compute<V: Values>(
-    field: &Field,
+pub fn compute<V: CheckedValues>(
+    field: &CheckedField,
     values: &V,
     indexes: impl Iterator<Item = usize>,
-) -> Computed {
+) -> ComputedStatistics {
     let datatype = field.datatype;
     let one = field.cell_val_num == CellValNum::Fixed(1);
     let integers = one && is_integer(datatype) && (field.has_sum() || field.has_min_max());
     let floats = one && datatype.is_float();
     let text = field.has_min_max() && matches!(datatype, Datatype::Char | Datatype::StringAscii);
-    let mut computed = Computed::default();
+    let mut computed = ComputedStatistics::default();
     for index in indexes {
         computed.cells = computed.cells.saturating_add(1);
         if values.is_null(index) {
@@ -89,19 +89,19 @@ pub fn compute<V: Values>(
         }
         let cell = values.cell(index);
         if integers && let Some(value) = integer(datatype, cell) {
-            Integers::add(&mut computed.integers, datatype, value);
+            IntegerStatistics::add(&mut computed.integers, datatype, value);
         }
         if floats && let Some(value) = float(datatype, cell) {
-            Floats::add(&mut computed.floats, datatype, value);
+            FloatStatistics::add(&mut computed.floats, datatype, value);
         }
         if text {
-            Text::add(&mut computed.text, cell);
+            TextStatistics::add(&mut computed.text, cell);
         }
     }
     computed
 }
 
-impl Computed {
+impl ComputedStatistics {
     /// The number of cells that are not NULL.
     pub fn values(&self) -> u64 {
         self.cells.saturating_sub(self.nulls)
@@ -111,9 +111,13 @@ impl Computed {
     pub fn merge(&mut self, next: Self) {
         self.cells = self.cells.saturating_add(next.cells);
         self.nulls = self.nulls.saturating_add(next.nulls);
-        self.integers = merged(self.integers.take(), next.integers, Integers::merge);
-        self.floats = merged(self.floats.take(), next.floats, Floats::merge);
-        self.text = merged(self.text.take(), next.text, Text::merge);
+        self.integers = merged(
+            self.integers.take(),
+            next.integers,
+            IntegerStatistics::merge,
+        );
+        self.floats = merged(self.floats.take(), next.floats, FloatStatistics::merge);
+        self.text = merged(self.text.take(), next.text, TextStatistics::merge);
     }
 }
 
@@ -124,7 +128,7 @@ fn merged<T>(a: Option<T>, b: Option<T>, merge: impl FnOnce(T, T) -> T) -> Optio
     }
 }
 
-impl Integers {
+impl IntegerStatistics {
     fn add(to: &mut Option<Self>, datatype: Datatype, value: i128) {
         let all = to.get_or_insert(Self {
             min: value,
@@ -159,7 +163,7 @@ impl Integers {
     }
 }
 
-impl Floats {
+impl FloatStatistics {
     fn add(to: &mut Option<Self>, datatype: Datatype, value: f64) {
         let (greatest, least) = sentinels(datatype);
         let all = to.get_or_insert(Self {
@@ -225,7 +229,7 @@ pub fn stop_at_limit(sum: f64, value: f64) -> (f64, bool) {
     (sum + value, false)
 }
 
-impl Text {
+impl TextStatistics {
     fn add(to: &mut Option<Self>, value: &[u8]) {
         let Some(all) = to else {
             *to = Some(Self {
@@ -321,10 +325,10 @@ pub fn same(a: f64, b: f64) -> bool {
 mod tests {
     use super::*;
 
-    fn floats(values: &[f64]) -> Floats {
+    fn floats(values: &[f64]) -> FloatStatistics {
         let mut all = None;
         for value in values {
-            Floats::add(&mut all, Datatype::Float64, *value);
+            FloatStatistics::add(&mut all, Datatype::Float64, *value);
         }
         all.unwrap()
     }
@@ -346,7 +350,7 @@ mod tests {
         assert!(all.depends_on_order());
         let mut integers = None;
         for value in [i64::MAX, 1, -5] {
-            Integers::add(&mut integers, Datatype::Int64, value.into());
+            IntegerStatistics::add(&mut integers, Datatype::Int64, value.into());
         }
         let integers = integers.unwrap();
         assert_eq!(integers.stopped, i128::from(i64::MAX));
@@ -355,16 +359,16 @@ mod tests {
 
     #[test]
     fn tiles_add_up() {
-        let mut first = Computed {
+        let mut first = ComputedStatistics {
             cells: 3,
             nulls: 1,
             floats: Some(floats(&[1.0, f64::NAN])),
-            ..Computed::default()
+            ..ComputedStatistics::default()
         };
-        first.merge(Computed {
+        first.merge(ComputedStatistics {
             cells: 2,
             floats: Some(floats(&[-1.0, 7.0])),
-            ..Computed::default()
+            ..ComputedStatistics::default()
         });
         assert_eq!((first.cells, first.nulls, first.values()), (5, 1, 4));
         let all = first.floats.unwrap();

@@ -19,28 +19,28 @@ mod compute;
 mod tiles;
 mod totals;
 
-pub use self::compute::{Seen, Values, compute};
-pub use self::tiles::{Context, compare as compare_tile};
+pub use self::compute::{CheckedValues, TileContents, compute};
+pub use self::tiles::{StatisticsContext, compare as compare_tile};
 pub use self::totals::FragmentTotals;
 
 use std::fmt;
 
-use self::compute::{Computed, float, integer, same, stored_sum, sum_limits};
+use self::compute::{ComputedStatistics, float, integer, same, stored_sum, sum_limits};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::show_value;
-use crate::maintain::check::fragment::Field;
+use crate::maintain::check::fragment::CheckedField;
 
 /// Rounding errors of a sum are up to so much of the sum of absolute values, for each addition.
 const ROUNDING: f64 = f64::EPSILON;
 
 /// The minimum or the maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ExtremeKind {
     Min,
     Max,
 }
 
-impl fmt::Display for End {
+impl fmt::Display for ExtremeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Min => "minimum",
@@ -50,26 +50,31 @@ impl fmt::Display for End {
 }
 
 /// Whether `stored` is the true minimum or maximum of the cells.
-pub fn is_true(field: &Field, of: &Computed, end: End, stored: &[u8]) -> bool {
+pub fn is_true(
+    field: &CheckedField,
+    of: &ComputedStatistics,
+    end: ExtremeKind,
+    stored: &[u8],
+) -> bool {
     let datatype = field.datatype;
     if let Some(text) = &of.text {
         let wanted = match end {
-            End::Min => &text.min,
-            End::Max => &text.max,
+            ExtremeKind::Min => &text.min,
+            ExtremeKind::Max => &text.max,
         };
         return stored == wanted.as_slice();
     }
     if let Some(integers) = &of.integers {
         let wanted = match end {
-            End::Min => integers.min,
-            End::Max => integers.max,
+            ExtremeKind::Min => integers.min,
+            ExtremeKind::Max => integers.max,
         };
         return integer(datatype, stored) == Some(wanted);
     }
     if let Some(floats) = &of.floats {
         let wanted = match end {
-            End::Min => floats.min,
-            End::Max => floats.max,
+            ExtremeKind::Min => floats.min,
+            ExtremeKind::Max => floats.max,
         };
         return float(datatype, stored).is_some_and(|stored| same(stored, wanted));
     }
@@ -77,12 +82,18 @@ pub fn is_true(field: &Field, of: &Computed, end: End, stored: &[u8]) -> bool {
 }
 
 /// Whether `stored` is what a loop of libtiledb finds, where that is not the true value.
-pub fn is_found(field: &Field, of: &Computed, end: End, stored: &[u8], any_order: bool) -> bool {
+pub fn is_found(
+    field: &CheckedField,
+    of: &ComputedStatistics,
+    end: ExtremeKind,
+    stored: &[u8],
+    any_order: bool,
+) -> bool {
     let datatype = field.datatype;
     if let (Some(integers), Datatype::Char) = (&of.integers, datatype) {
         let wanted = match end {
-            End::Min => integers.min,
-            End::Max => integers.max,
+            ExtremeKind::Min => integers.min,
+            ExtremeKind::Max => integers.max,
         };
         if integer(datatype, stored) == Some(wanted) {
             return true;
@@ -90,15 +101,15 @@ pub fn is_found(field: &Field, of: &Computed, end: End, stored: &[u8], any_order
     }
     if let Some(text) = &of.text {
         let wanted = match end {
-            End::Min => &text.min,
-            End::Max => &text.max,
+            ExtremeKind::Min => &text.min,
+            ExtremeKind::Max => &text.max,
         };
         return text.nul && up_to_nul(stored) == up_to_nul(wanted);
     }
     if let Some(floats) = &of.floats {
         let wanted = match end {
-            End::Min => floats.found_min,
-            End::Max => floats.found_max,
+            ExtremeKind::Min => floats.found_min,
+            ExtremeKind::Max => floats.found_max,
         };
         let found = float(datatype, stored).is_some_and(|stored| same(stored, wanted));
         return found || (any_order && floats.nan);
@@ -111,7 +122,7 @@ fn up_to_nul(bytes: &[u8]) -> &[u8] {
 }
 
 /// Whether `bits` is the sum of the cells, up to rounding.
-pub fn is_true_sum(field: &Field, of: &Computed, bits: u64) -> bool {
+pub fn is_true_sum(field: &CheckedField, of: &ComputedStatistics, bits: u64) -> bool {
     if let Some(integers) = &of.integers {
         let (least, most) = sum_limits(field.datatype);
         let stored = stored_sum(field.datatype, bits);
@@ -127,12 +138,12 @@ pub fn is_true_sum(field: &Field, of: &Computed, bits: u64) -> bool {
 }
 
 /// Whether the sum may be another in another order of addition, so that any value passes.
-pub fn sum_depends_on_order(field: &Field, of: &Computed) -> bool {
+pub fn sum_depends_on_order(field: &CheckedField, of: &ComputedStatistics) -> bool {
     let (_, most) = sum_limits(field.datatype);
     let integers = of.integers.as_ref();
     let floats = of.floats.as_ref();
     integers.is_some_and(|i| i.magnitude > most.unsigned_abs())
-        || floats.is_some_and(compute::Floats::depends_on_order)
+        || floats.is_some_and(compute::FloatStatistics::depends_on_order)
 }
 
 /// Whether two sums differ by rounding only.
@@ -143,27 +154,27 @@ pub fn close(a: f64, b: f64, magnitude: f64, count: u64) -> bool {
 }
 
 /// The minimum or maximum of the cells, to show.
-pub fn shown(field: &Field, of: &Computed, end: End) -> String {
+pub fn shown(field: &CheckedField, of: &ComputedStatistics, end: ExtremeKind) -> String {
     if let Some(text) = &of.text {
         let value = match end {
-            End::Min => &text.min,
-            End::Max => &text.max,
+            ExtremeKind::Min => &text.min,
+            ExtremeKind::Max => &text.max,
         };
         return show_value(field.datatype, value);
     }
     let of_integers = of.integers.as_ref().map(|i| match end {
-        End::Min => i.min.to_string(),
-        End::Max => i.max.to_string(),
+        ExtremeKind::Min => i.min.to_string(),
+        ExtremeKind::Max => i.max.to_string(),
     });
     let of_floats = of.floats.as_ref().map(|f| match end {
-        End::Min => f.min.to_string(),
-        End::Max => f.max.to_string(),
+        ExtremeKind::Min => f.min.to_string(),
+        ExtremeKind::Max => f.max.to_string(),
     });
     of_integers.or(of_floats).unwrap_or_default()
 }
 
 /// The sum of the cells, to show.
-pub fn shown_sum(of: &Computed) -> String {
+pub fn shown_sum(of: &ComputedStatistics) -> String {
     let of_integers = of.integers.as_ref().map(|i| i.sum.to_string());
     let of_floats = of.floats.as_ref().map(|f| f.sum.to_string());
     of_integers.or(of_floats).unwrap_or_else(|| "0".to_owned())

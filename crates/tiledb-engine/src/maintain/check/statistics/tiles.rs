@@ -1,13 +1,13 @@
 //! The statistics of one tile against its cells.
 
-use super::compute::{Computed, Seen};
+use super::compute::{ComputedStatistics, TileContents};
 use super::{
-    End, is_found, is_true, is_true_sum, show_sum, shown, shown_sum, sum_depends_on_order,
+    ExtremeKind, is_found, is_true, is_true_sum, show_sum, shown, shown_sum, sum_depends_on_order,
 };
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::show_value;
 use crate::format::version::FormatVersion;
-use crate::maintain::check::fragment::{Field, FieldStatistics};
+use crate::maintain::check::fragment::{CheckedField, StoredFieldStatistics};
 use crate::maintain::check::rule::Rule;
 
 /// Before this version, dense writers took minima and maxima of nullable strings from the wrong cells.
@@ -15,7 +15,7 @@ const NULLABLE_STRINGS_SINCE: u32 = 21;
 
 /// A statistic that is wrong.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Mismatch {
+pub struct StatisticMismatch {
     pub rule: Rule,
     /// The statistic and its field.
     pub what: String,
@@ -25,7 +25,7 @@ pub struct Mismatch {
 
 /// What decides which oddities are allowed.
 #[derive(Debug, Clone, Copy)]
-pub struct Context {
+pub struct StatisticsContext {
     pub version: FormatVersion,
     pub dense: bool,
     /// Whether none is.
@@ -34,12 +34,12 @@ pub struct Context {
 
 /// Compares the stored statistics of a tile with those of its cells.
 pub fn compare(
-    field: &Field,
-    stored: &FieldStatistics,
+    field: &CheckedField,
+    stored: &StoredFieldStatistics,
     tile: usize,
-    seen: &Seen,
-    context: &Context,
-) -> Vec<Mismatch> {
+    seen: &TileContents,
+    context: &StatisticsContext,
+) -> Vec<StatisticMismatch> {
     let of = CheckedTile {
         field,
         seen,
@@ -54,33 +54,33 @@ pub fn compare(
         return wrong;
     }
     let size = field.cell_size();
-    wrong.extend(of.end(End::Min, stored.mins.value(tile, size)));
-    wrong.extend(of.end(End::Max, stored.maxes.value(tile, size)));
+    wrong.extend(of.end(ExtremeKind::Min, stored.mins.value(tile, size)));
+    wrong.extend(of.end(ExtremeKind::Max, stored.maxes.value(tile, size)));
     wrong.extend(of.sum(stored.sums.get(tile).copied()));
     wrong
 }
 
 /// Whether libtiledb does not even look at the cells of this type.
-fn is_opaque(field: &Field) -> bool {
+fn is_opaque(field: &CheckedField) -> bool {
     let text = field.datatype.is_string() && !field.has_min_max();
     text || field.datatype == Datatype::Any || field.is_geometry()
 }
 
 struct CheckedTile<'a> {
-    field: &'a Field,
-    seen: &'a Seen,
-    context: &'a Context,
+    field: &'a CheckedField,
+    seen: &'a TileContents,
+    context: &'a StatisticsContext,
 }
 
 impl CheckedTile<'_> {
-    fn null_count(&self, stored: Option<u64>) -> Option<Mismatch> {
+    fn null_count(&self, stored: Option<u64>) -> Option<StatisticMismatch> {
         let (field, seen) = (self.field, self.seen);
         let stored = stored?;
         let wanted = seen.visible.nulls;
         if stored == wanted || (!self.context.exact && self.odd_null_count(stored)) {
             return None;
         }
-        Some(Mismatch {
+        Some(StatisticMismatch {
             rule: Rule::TileNullCount,
             what: format!("null count of {field}"),
             found: format!("{stored} NULLs"),
@@ -108,7 +108,7 @@ impl CheckedTile<'_> {
         }
     }
 
-    fn end(&self, end: End, stored: Option<&[u8]>) -> Option<Mismatch> {
+    fn end(&self, end: ExtremeKind, stored: Option<&[u8]>) -> Option<StatisticMismatch> {
         let (field, seen) = (self.field, self.seen);
         let stored = stored.filter(|_| field.has_min_max())?;
         // A tile of NULLs has neither.
@@ -119,10 +119,10 @@ impl CheckedTile<'_> {
             return None;
         }
         let rule = match end {
-            End::Min => Rule::TileMin,
-            End::Max => Rule::TileMax,
+            ExtremeKind::Min => Rule::TileMin,
+            ExtremeKind::Max => Rule::TileMax,
         };
-        Some(Mismatch {
+        Some(StatisticMismatch {
             rule,
             what: format!("{end} of {field}"),
             found: format!("the {end} {}", show_value(field.datatype, stored)),
@@ -130,14 +130,14 @@ impl CheckedTile<'_> {
         })
     }
 
-    fn odd_end(&self, end: End, stored: &[u8]) -> bool {
+    fn odd_end(&self, end: ExtremeKind, stored: &[u8]) -> bool {
         let (field, seen) = (self.field, self.seen);
         let dense = self.context.dense;
         // Variable-sized cells of dense tiles are put together after their extremes were remembered by address.
         if dense && self.is_confused() {
             return true;
         }
-        let found = |of: &Computed| is_found(field, of, end, stored, dense);
+        let found = |of: &ComputedStatistics| is_found(field, of, end, stored, dense);
         if found(&seen.visible) {
             return true;
         }
@@ -152,7 +152,7 @@ impl CheckedTile<'_> {
         self.field.is_var() || (self.field.nullable && text && old)
     }
 
-    fn sum(&self, stored: Option<u64>) -> Option<Mismatch> {
+    fn sum(&self, stored: Option<u64>) -> Option<StatisticMismatch> {
         let (field, seen) = (self.field, self.seen);
         let stored = stored.filter(|_| field.has_sum())?;
         if is_true_sum(field, &seen.visible, stored) {
@@ -166,7 +166,7 @@ impl CheckedTile<'_> {
                 return None;
             }
         }
-        Some(Mismatch {
+        Some(StatisticMismatch {
             rule: Rule::TileSum,
             what: format!("sum of {field}"),
             found: format!("the sum {}", show_sum(field.datatype, stored)),

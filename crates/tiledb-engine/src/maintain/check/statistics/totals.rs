@@ -4,15 +4,17 @@
 use std::cmp::Ordering;
 
 use super::compute::{
-    Computed, Seen, float, same, sentinels, stop_at_limit, stored_sum, sum_limits,
+    ComputedStatistics, TileContents, float, same, sentinels, stop_at_limit, stored_sum, sum_limits,
 };
-use super::tiles::Mismatch;
-use super::{End, close, is_true, is_true_sum, show_sum, shown, shown_sum, sum_depends_on_order};
+use super::tiles::StatisticMismatch;
+use super::{
+    ExtremeKind, close, is_true, is_true_sum, show_sum, shown, shown_sum, sum_depends_on_order,
+};
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::{compare_values, show_value};
 use crate::format::fragment::statistics::{SlotStatistics, TileMinMax};
-use crate::maintain::check::fragment::{Field, FieldStatistics, Sound};
+use crate::maintain::check::fragment::{CheckedField, SoundFragment, StoredFieldStatistics};
 use crate::maintain::check::rule::Rule;
 
 /// The statistics of the cells of a fragment so far, by field.
@@ -25,7 +27,7 @@ pub struct FragmentTotals {
 #[derive(Debug)]
 struct FieldTotal {
     /// The values are of the cells that count, and of all that are stored; `None` if a tile could not be read.
-    of_cells: Option<(Computed, Computed)>,
+    of_cells: Option<(ComputedStatistics, ComputedStatistics)>,
 }
 
 impl FragmentTotals {
@@ -39,7 +41,7 @@ impl FragmentTotals {
     }
 
     /// Adds a tile, field by field.
-    pub fn add(&mut self, tile: Vec<Option<Seen>>) {
+    pub fn add(&mut self, tile: Vec<Option<TileContents>>) {
         let mut tile = tile.into_iter();
         for total in &mut self.fields {
             match (tile.next().flatten(), &mut total.of_cells) {
@@ -56,10 +58,10 @@ impl FragmentTotals {
     /// Compares the stored statistics of the fragment.
     pub fn compare<'a>(
         self,
-        sound: &Sound,
-        fields: impl Iterator<Item = (&'a Field, &'a FieldStatistics)>,
+        sound: &SoundFragment,
+        fields: impl Iterator<Item = (&'a CheckedField, &'a StoredFieldStatistics)>,
         exact: bool,
-    ) -> Vec<Mismatch> {
+    ) -> Vec<StatisticMismatch> {
         let Some(statistics) = &sound.statistics else {
             return Vec::new();
         };
@@ -84,15 +86,15 @@ impl FragmentTotals {
 
 struct OfField<'a> {
     fragment: &'a Fragment,
-    field: &'a Field,
-    tiles: &'a FieldStatistics,
+    field: &'a CheckedField,
+    tiles: &'a StoredFieldStatistics,
     stored: &'a SlotStatistics,
-    of_cells: Option<(Computed, Computed)>,
+    of_cells: Option<(ComputedStatistics, ComputedStatistics)>,
     exact: bool,
 }
 
 impl OfField<'_> {
-    fn compare(&self) -> Vec<Mismatch> {
+    fn compare(&self) -> Vec<StatisticMismatch> {
         let field = self.field;
         let mut wrong = Vec::new();
         if field.nullable && !field.validity_lost {
@@ -102,8 +104,8 @@ impl OfField<'_> {
             return wrong;
         }
         if field.has_min_max() {
-            wrong.extend(self.end(End::Min, &self.stored.min, &self.tiles.mins));
-            wrong.extend(self.end(End::Max, &self.stored.max, &self.tiles.maxes));
+            wrong.extend(self.end(ExtremeKind::Min, &self.stored.min, &self.tiles.mins));
+            wrong.extend(self.end(ExtremeKind::Max, &self.stored.max, &self.tiles.maxes));
         }
         if field.has_sum() {
             wrong.extend(self.sum());
@@ -111,7 +113,7 @@ impl OfField<'_> {
         wrong
     }
 
-    fn null_count(&self) -> Option<Mismatch> {
+    fn null_count(&self) -> Option<StatisticMismatch> {
         let stored = self.stored.null_count;
         let counts = self.tiles.null_counts.iter();
         let of_tiles = counts.fold(0_u64, |sum, count| sum.wrapping_add(*count));
@@ -120,7 +122,7 @@ impl OfField<'_> {
         if fits || (!self.exact && stored == of_tiles) {
             return None;
         }
-        Some(Mismatch {
+        Some(StatisticMismatch {
             rule: Rule::FragmentNullCount,
             what: format!("fragment null count of {}", self.field),
             found: format!("{stored} NULLs"),
@@ -128,7 +130,12 @@ impl OfField<'_> {
         })
     }
 
-    fn end(&self, end: End, stored: &[u8], tiles: &TileMinMax) -> Option<Mismatch> {
+    fn end(
+        &self,
+        end: ExtremeKind,
+        stored: &[u8],
+        tiles: &TileMinMax,
+    ) -> Option<StatisticMismatch> {
         let field = self.field;
         let (visible, whole) = self.of_cells.as_ref()?;
         if visible.values() == 0 || is_true(field, visible, end, stored) {
@@ -145,10 +152,10 @@ impl OfField<'_> {
             return None;
         }
         let rule = match end {
-            End::Min => Rule::FragmentMin,
-            End::Max => Rule::FragmentMax,
+            ExtremeKind::Min => Rule::FragmentMin,
+            ExtremeKind::Max => Rule::FragmentMax,
         };
-        Some(Mismatch {
+        Some(StatisticMismatch {
             rule,
             what: format!("fragment {end} of {field}"),
             found: format!("the {end} {}", show_value(field.datatype, stored)),
@@ -157,7 +164,7 @@ impl OfField<'_> {
     }
 
     /// Whether `stored` is the extreme of the tiles' stored values, as a loop over them finds it.
-    fn folded(&self, end: End, tiles: &TileMinMax, stored: &[u8]) -> bool {
+    fn folded(&self, end: ExtremeKind, tiles: &TileMinMax, stored: &[u8]) -> bool {
         let (field, size) = (self.field, self.field.cell_size());
         let kept = (0..).map_while(|tile| Some((tile, tiles.value(tile, size)?)));
         let kept = kept.filter(|(tile, _)| !self.is_all_null(*tile));
@@ -165,14 +172,14 @@ impl OfField<'_> {
             let (greatest, least) = sentinels(field.datatype);
             let values = kept.filter_map(|(_, value)| float(field.datatype, value));
             let found = match end {
-                End::Min => values.fold(greatest, |min, v| if min < v { min } else { v }),
-                End::Max => values.fold(least, |max, v| if max > v { max } else { v }),
+                ExtremeKind::Min => values.fold(greatest, |min, v| if min < v { min } else { v }),
+                ExtremeKind::Max => values.fold(least, |max, v| if max > v { max } else { v }),
             };
             return float(field.datatype, stored).is_some_and(|stored| same(stored, found));
         }
         let wanted = match end {
-            End::Min => Ordering::Less,
-            End::Max => Ordering::Greater,
+            ExtremeKind::Min => Ordering::Less,
+            ExtremeKind::Max => Ordering::Greater,
         };
         let better = |a: &[u8], b: &[u8]| match field.datatype {
             Datatype::Bool => a.cmp(b) == wanted,
@@ -194,7 +201,7 @@ impl OfField<'_> {
         self.field.nullable && self.tiles.null_counts.get(tile).copied() == cells
     }
 
-    fn sum(&self) -> Option<Mismatch> {
+    fn sum(&self) -> Option<StatisticMismatch> {
         let field = self.field;
         let stored = u64::from_le_bytes(self.stored.sum);
         let (visible, whole) = self.of_cells.as_ref()?;
@@ -215,7 +222,7 @@ impl OfField<'_> {
         if self.exact && sum_depends_on_order(field, visible) {
             return None;
         }
-        Some(Mismatch {
+        Some(StatisticMismatch {
             rule: Rule::FragmentSum,
             what: format!("fragment sum of {field}"),
             found: format!("the sum {}", show_sum(field.datatype, stored)),
@@ -224,7 +231,7 @@ impl OfField<'_> {
     }
 
     /// Whether `stored` is the sum of the tiles' stored sums, as a loop over them finds it.
-    fn is_folded_sum(&self, stored: u64, whole: &Computed) -> bool {
+    fn is_folded_sum(&self, stored: u64, whole: &ComputedStatistics) -> bool {
         let datatype = self.field.datatype;
         let sums = self.tiles.sums.iter().enumerate();
         let sums = sums.filter(|(tile, _)| !self.is_all_null(*tile));
@@ -256,7 +263,7 @@ impl OfField<'_> {
     }
 }
 
-fn is_fixed_text(field: &Field) -> bool {
+fn is_fixed_text(field: &CheckedField) -> bool {
     let text = matches!(field.datatype, Datatype::Char | Datatype::StringAscii);
     text && !field.is_var()
 }

@@ -11,7 +11,7 @@ use crate::array::deletes::PendingDelete;
 use crate::array::fragment::{Fragment, FragmentField};
 use crate::error::{Error, Result};
 use crate::format::schema::ArraySchema;
-use crate::maintain::column::Column;
+use crate::maintain::column::DecodedColumn;
 use crate::tile::deletes::{CellTimes, DeleteTrees, FragmentDeletes};
 
 /// A cell that is not deleted has this time, and this index.
@@ -34,7 +34,7 @@ struct DeletedBy {
 
 /// The time at which each cell was deleted, and the index of the delete.
 #[derive(Debug)]
-pub(super) struct Deleted {
+pub(super) struct DeletedCells {
     pub times: Vec<u64>,
     pub indices: Vec<u64>,
 }
@@ -86,11 +86,11 @@ impl InputDeletes {
     pub(super) fn find(
         &self,
         cells: usize,
-        column: impl Fn(FragmentField) -> Option<Arc<Column>>,
+        column: impl Fn(FragmentField) -> Option<Arc<DecodedColumn>>,
         written: &[u64],
         recorded: Option<(&[u64], &[u64])>,
-    ) -> Result<Deleted> {
-        let mut found = Deleted {
+    ) -> Result<DeletedCells> {
+        let mut found = DeletedCells {
             times: vec![NEVER; cells],
             indices: vec![NEVER; cells],
         };

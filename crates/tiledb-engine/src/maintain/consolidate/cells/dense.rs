@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::MergedCells;
-use super::feed::Unopened;
-use super::source::Output;
+use super::feed::UnopenedInput;
+use super::source::ConsolidatedOutput;
 use super::sparse::compare_tiles;
 use super::tile::TileColumn;
 use crate::arrow::StoredCells;
@@ -18,13 +18,13 @@ use crate::geometry::box_runs::BoxRuns;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
 use crate::geometry::tile_grid::{TileBox, TileGrid};
-use crate::maintain::consolidate::cells::feed::Task;
-use crate::maintain::consolidate::options::Progress;
+use crate::maintain::consolidate::cells::feed::AbortingTask;
+use crate::maintain::consolidate::options::ConsolidateProgress;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::threads;
 use crate::storage::Storage;
 use crate::tile::fetch::FetchList;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 use crate::write::encode::RawTile;
 use crate::write::fields::{WrittenField, WrittenFields};
 use crate::write::fragment::{FragmentWriter, StagedFragment};
@@ -41,7 +41,7 @@ pub(in crate::maintain::consolidate) struct DenseMerge {
     /// The inputs, oldest first.
     pub inputs: Vec<DenseInput>,
     /// What they become.
-    pub output: Arc<Output>,
+    pub output: Arc<ConsolidatedOutput>,
     /// The box of the output.
     pub cells: KeyBox,
     /// The memory that may be used.
@@ -49,14 +49,14 @@ pub(in crate::maintain::consolidate) struct DenseMerge {
     /// Tiles that are filtered at the same time.
     pub width: usize,
     /// What was done so far.
-    pub progress: Arc<Progress>,
+    pub progress: Arc<ConsolidateProgress>,
 }
 
 /// A dense fragment.
 #[derive(Debug)]
 pub(in crate::maintain::consolidate) struct DenseInput {
     /// The fragment.
-    pub source: Arc<Unopened>,
+    pub source: Arc<UnopenedInput>,
     /// Its box.
     pub cells: KeyBox,
 }
@@ -66,11 +66,11 @@ pub(in crate::maintain::consolidate) struct DenseInput {
 struct MergedPiece {
     start: usize,
     len: usize,
-    from: From,
+    from: CellsFrom,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum From {
+enum CellsFrom {
     /// Outside the box.
     Padding,
     /// Nobody wrote it.
@@ -94,7 +94,7 @@ struct RequestedCells {
     position: u64,
     pieces: Vec<MergedPiece>,
     list: FetchList,
-    inputs: Vec<Option<super::source::Asked>>,
+    inputs: Vec<Option<super::source::SourceTiles>>,
     /// The tiles of the inputs, that of the output, and what its filters make of it.
     bytes: usize,
 }
@@ -126,7 +126,7 @@ impl DenseMerge {
 
     async fn fill(&self, pipeline: &mut TilePipeline) -> Result<MergedCells> {
         let (grid, tiles) = self.grid()?;
-        let mut running: VecDeque<Task<TileParts>> = VecDeque::new();
+        let mut running: VecDeque<AbortingTask<TileParts>> = VecDeque::new();
         let mut counts = MergedCells::default();
         for position in 0..tiles.count().unwrap_or(u64::MAX) {
             let asked = self.ask(&grid, &tiles, position).await?;
@@ -148,7 +148,7 @@ impl DenseMerge {
                     }
                 }
             };
-            running.push_back(Task::new(self.load(asked, grant)));
+            running.push_back(AbortingTask::new(self.load(asked, grant)));
         }
         for first in running {
             self.push(first.join().await?, pipeline, &mut counts)
@@ -178,7 +178,7 @@ impl DenseMerge {
     /// Merges again, and compares every cell with those of `written`.
     pub(in crate::maintain::consolidate) async fn compare(
         &self,
-        written: Arc<Unopened>,
+        written: Arc<UnopenedInput>,
     ) -> Result<()> {
         let (grid, tiles) = self.grid()?;
         let again = Self {
@@ -236,7 +236,7 @@ impl DenseMerge {
         let tile = tiles.tile_at(position);
         let tile = tile.ok_or_else(|| Error::internal("a box has no such tile"))?;
         let pieces = self.pieces(grid, &tile)?;
-        let needed = |index: usize| pieces.iter().any(|p| p.from == From::Input(index));
+        let needed = |index: usize| pieces.iter().any(|p| p.from == CellsFrom::Input(index));
         let mut list = FetchList::default();
         let (mut inputs, mut bytes, mut largest) = (Vec::new(), 0_usize, 0_usize);
         for (index, input) in self.inputs.iter().enumerate() {
@@ -281,7 +281,7 @@ impl DenseMerge {
             } = asked;
             let fetched = list.fetch(&storage).await?;
             let columns = threads::decode(storage.engine(), move || {
-                let mut scratch = Scratch::default();
+                let mut scratch = DecodeScratch::default();
                 let each = sources.iter().zip(&inputs).map(|(source, asked)| {
                     let Some(asked) = asked else {
                         return Ok(None);
@@ -293,7 +293,9 @@ impl DenseMerge {
                 each.collect::<Result<Vec<_>>>()
             })
             .await??;
-            let real = pieces.iter().filter(|piece| piece.from != From::Padding);
+            let real = pieces
+                .iter()
+                .filter(|piece| piece.from != CellsFrom::Padding);
             let cells = real.map(|piece| piece.len as u64).sum();
             Ok(TileParts {
                 position,
@@ -311,11 +313,11 @@ impl DenseMerge {
         let clip = clip.ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
         let lo = grid.tile_lo(tile);
         let cells = usize::try_from(grid.cells_per_tile())?;
-        let mut from = vec![From::Padding; cells];
+        let mut from = vec![CellsFrom::Padding; cells];
         let mut left = 0;
         for run in BoxRuns::new(grid.extents(), grid.cell_order(), &lo, &clip)? {
             if let Some(run) = from.get_mut(run.start..run.start.saturating_add(run.len)) {
-                run.fill(From::Nothing);
+                run.fill(CellsFrom::Nothing);
                 left += run.len();
             }
         }
@@ -326,8 +328,8 @@ impl DenseMerge {
             for run in BoxRuns::new(grid.extents(), grid.cell_order(), &lo, &own)? {
                 let run = from.get_mut(run.start..run.start.saturating_add(run.len));
                 for cell in run.unwrap_or_default() {
-                    if *cell == From::Nothing {
-                        *cell = From::Input(index);
+                    if *cell == CellsFrom::Nothing {
+                        *cell = CellsFrom::Input(index);
                         left -= 1;
                     }
                 }
@@ -361,7 +363,7 @@ impl TileParts {
                 .context("tile", || self.position.to_string())?;
             made.push(cells);
         }
-        let real = self.pieces.iter().filter(|p| p.from != From::Padding);
+        let real = self.pieces.iter().filter(|p| p.from != CellsFrom::Padding);
         let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
         for piece in real {
             match runs.last_mut() {
@@ -398,9 +400,9 @@ impl TileParts {
         };
         for piece in &self.pieces {
             let column = match piece.from {
-                From::Padding => &padding,
-                From::Nothing => &nothing,
-                From::Input(input) => {
+                CellsFrom::Padding => &padding,
+                CellsFrom::Nothing => &nothing,
+                CellsFrom::Input(input) => {
                     let columns = self.columns.get(input).and_then(Option::as_ref);
                     let column = columns.and_then(|columns| columns.get(index));
                     column.ok_or_else(|| Error::internal("a tile of an input was not read"))?

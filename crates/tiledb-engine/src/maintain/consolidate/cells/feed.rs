@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 
 use super::deleted::InputDeletes;
-use super::source::{Output, Source};
+use super::source::{ConsolidatedOutput, MergeSource};
 use super::tile::InputTile;
 use crate::array::fragment::Fragment;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +19,7 @@ use crate::memory::budget::MemoryBudget;
 use crate::scan::threads;
 use crate::storage::Storage;
 use crate::tile::fetch::FetchList;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// Filtered bytes that all inputs together fetch at a time.
 const FETCHED_BYTES: u64 = 16 << 20;
@@ -35,7 +35,7 @@ const PATIENCE_TILES: u64 = 32;
 
 /// An input before it is opened. Its deletes are prepared by then.
 #[derive(Debug)]
-pub(in crate::maintain::consolidate) struct Unopened {
+pub(in crate::maintain::consolidate) struct UnopenedInput {
     /// The fragment.
     pub fragment: Arc<Fragment>,
     /// Its place among the inputs, oldest first.
@@ -43,22 +43,22 @@ pub(in crate::maintain::consolidate) struct Unopened {
     /// The time of its cells, if it has none for each.
     pub time: u64,
     /// The output.
-    pub output: Arc<Output>,
+    pub output: Arc<ConsolidatedOutput>,
     /// Its deletes. Opening may fail for lack of memory, and is tried again then.
     pub deletes: Arc<InputDeletes>,
     /// The opened input.
-    pub source: OnceCell<Source>,
+    pub source: OnceCell<MergeSource>,
 }
 
-impl Unopened {
+impl UnopenedInput {
     /// Opens the input, once.
     pub(in crate::maintain::consolidate) async fn open(
         &self,
         storage: &Storage,
-    ) -> Result<&Source> {
+    ) -> Result<&MergeSource> {
         let open = || {
             let (fragment, output) = (Arc::clone(&self.fragment), Arc::clone(&self.output));
-            Source::open(
+            MergeSource::open(
                 storage,
                 fragment,
                 self.time,
@@ -72,7 +72,7 @@ impl Unopened {
 
 /// The tiles of all inputs.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct TileFeed {
     shared: FeedState,
     inputs: Vec<FedInput>,
     /// Inputs that weren't requested yet, in the order in which they will be.
@@ -125,18 +125,18 @@ impl ChunkSize {
 struct FeedState {
     storage: Storage,
     budget: Arc<dyn MemoryBudget>,
-    scratches: Arc<Mutex<Vec<Scratch>>>,
+    scratches: Arc<Mutex<Vec<DecodeScratch>>>,
 }
 
 #[derive(Debug)]
 struct FedInput {
-    source: Arc<Unopened>,
+    source: Arc<UnopenedInput>,
     /// Tiles that are not loaded.
     tiles: Range<u64>,
     /// What the numbers of its tiles begin at, so that no two tiles have one number.
     serial: u64,
     ready: VecDeque<InputTile>,
-    loading: Option<Task<TileChunk>>,
+    loading: Option<AbortingTask<TileChunk>>,
 }
 
 #[derive(Debug)]
@@ -145,7 +145,7 @@ struct TileChunk {
     next: u64,
 }
 
-impl Feed {
+impl TileFeed {
     pub(super) fn new(storage: &Storage, budget: &Arc<dyn MemoryBudget>) -> Self {
         Self {
             shared: FeedState {
@@ -160,7 +160,7 @@ impl Feed {
     }
 
     /// Adds an input: tiles of a fragment.
-    pub(super) fn add(&mut self, source: Arc<Unopened>, tiles: Range<u64>) {
+    pub(super) fn add(&mut self, source: Arc<UnopenedInput>, tiles: Range<u64>) {
         // More tiles than fit into 40 bits do not fit into a file.
         let serial = (self.inputs.len() as u64) << 40;
         self.inputs.push(FedInput {
@@ -295,18 +295,18 @@ impl FedInput {
         tile
     }
 
-    fn load(&self, shared: &FeedState, chunk_bytes: u64) -> Task<TileChunk> {
+    fn load(&self, shared: &FeedState, chunk_bytes: u64) -> AbortingTask<TileChunk> {
         let (source, shared) = (Arc::clone(&self.source), shared.clone());
         let (tiles, serial) = (self.tiles.clone(), self.serial);
         let load = async move { shared.load(source, tiles, serial, chunk_bytes).await };
-        Task::new(load)
+        AbortingTask::new(load)
     }
 }
 
 impl FeedState {
     async fn load(
         self,
-        unopened: Arc<Unopened>,
+        unopened: Arc<UnopenedInput>,
         tiles: Range<u64>,
         serial: u64,
         chunk_bytes: u64,
@@ -351,9 +351,9 @@ impl FeedState {
 
 /// A task of the runtime, which is stopped when this is dropped.
 #[derive(Debug)]
-pub(in crate::maintain::consolidate) struct Task<T>(JoinHandle<Result<T>>);
+pub(in crate::maintain::consolidate) struct AbortingTask<T>(JoinHandle<Result<T>>);
 
-impl<T: Send + 'static> Task<T> {
+impl<T: Send + 'static> AbortingTask<T> {
     /// Begins.
     pub(in crate::maintain::consolidate) fn new(
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -373,7 +373,7 @@ impl<T: Send + 'static> Task<T> {
     }
 }
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for AbortingTask<T> {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -11,23 +11,23 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::order::{Bound, Cell};
-use super::source::Output;
-use super::tile::{InputTile, Recipe, Segment};
-use super::{CellStep, MergedCells, Next, Versions};
+use super::order::{LowerCellBound, MergeCell};
+use super::source::ConsolidatedOutput;
+use super::tile::{CellSegment, InputTile, TileRecipe};
+use super::{CellStep, KeptVersions, MergedCells, NextCell};
 use crate::error::{Error, Result};
 
 /// What the merge is to do.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub(super) struct MergeRules {
     /// The inputs' columns and order.
-    pub output: Arc<Output>,
+    pub output: Arc<ConsolidatedOutput>,
     /// Cells in a tile of the output.
     pub capacity: usize,
     /// Whether cells of the same coordinates are different cells.
     pub allows_duplicates: bool,
     /// Which versions remain.
-    pub versions: Versions,
+    pub versions: KeptVersions,
 }
 
 /// The tiles of the output after which the merge stops, for others to filter them.
@@ -36,17 +36,17 @@ const TILES_AT_A_TIME: usize = 4;
 /// Merges inputs.
 #[derive(Debug)]
 pub(super) struct Merger {
-    rules: Rules,
+    rules: MergeRules,
     inputs: Vec<MergeInput>,
     /// The first number of the next cell of each input.
     heads: Vec<u64>,
     heap: Vec<usize>,
     /// Tiles of inputs that weren't requested yet.
     stock: HashMap<usize, InputTile>,
-    current: Recipe,
+    current: TileRecipe,
     /// The index of each tile in the current recipe.
     known: HashMap<u64, u32>,
-    complete: Vec<Recipe>,
+    complete: Vec<TileRecipe>,
     /// The last cell that was taken.
     last: Option<(Arc<InputTile>, usize, u32)>,
     /// The versions of the current cell, newest first.
@@ -67,7 +67,7 @@ struct MergeInput {
 
 #[derive(Debug)]
 enum MergeState {
-    Ahead(Bound),
+    Ahead(LowerCellBound),
     At(Arc<InputTile>, usize),
     /// It has no more cells, and holds no tile.
     Ended,
@@ -75,14 +75,14 @@ enum MergeState {
 
 impl Merger {
     /// A merge without inputs.
-    pub(super) fn new(rules: Rules) -> Self {
+    pub(super) fn new(rules: MergeRules) -> Self {
         Self {
             rules,
             inputs: Vec::new(),
             heads: Vec::new(),
             heap: Vec::new(),
             stock: HashMap::new(),
-            current: Recipe::default(),
+            current: TileRecipe::default(),
             known: HashMap::new(),
             complete: Vec::new(),
             last: None,
@@ -92,7 +92,7 @@ impl Merger {
     }
 
     /// Adds an input of `tiles` tiles, none of whose cells comes before `bound`.
-    pub(super) fn add(&mut self, age: u32, part: u64, tiles: u64, bound: Bound) {
+    pub(super) fn add(&mut self, age: u32, part: u64, tiles: u64, bound: LowerCellBound) {
         if tiles == 0 {
             return;
         }
@@ -125,12 +125,12 @@ impl Merger {
         slot.left = slot.left.saturating_sub(1);
         let empty = tile.cells == 0;
         if !empty {
-            let first = Cell {
+            let first = MergeCell {
                 tile: &tile,
                 place: 0,
             };
             if let Some((last, place, _)) = &self.last {
-                let last = Cell {
+                let last = MergeCell {
                     tile: last,
                     place: *place,
                 };
@@ -167,7 +167,7 @@ impl Merger {
     /// Goes on until some tiles of the output are complete, or one of an input is needed.
     pub(super) fn advance(&mut self) -> Result<CellStep> {
         let next = self.go_on()?;
-        if next == Next::Done {
+        if next == NextCell::Done {
             self.flush()?;
             if self.current.cells > 0 {
                 self.finish_tile();
@@ -179,10 +179,10 @@ impl Merger {
         })
     }
 
-    fn go_on(&mut self) -> Result<Next> {
+    fn go_on(&mut self) -> Result<NextCell> {
         while self.complete.len() < TILES_AT_A_TIME {
             let Some(first) = self.heap.first().copied() else {
-                return Ok(Next::Done);
+                return Ok(NextCell::Done);
             };
             let input = self.input(first)?;
             let (tile, place) = match &input.state {
@@ -193,11 +193,11 @@ impl Merger {
                 }
                 MergeState::Ahead(_) | MergeState::At(..) | MergeState::Ended => {
                     let Some(tile) = self.stock.remove(&first) else {
-                        return Ok(Next::Needs(first));
+                        return Ok(NextCell::Needs(first));
                     };
                     match self.give(first, tile)? {
                         true => continue,
-                        false => return Ok(Next::Unsorted),
+                        false => return Ok(NextCell::Unsorted),
                     }
                 }
             };
@@ -206,7 +206,7 @@ impl Merger {
             self.take(&tile, place, end, age)?;
             self.move_to(first, &tile, end);
         }
-        Ok(Next::More)
+        Ok(NextCell::More)
     }
 
     /// Takes the first input, which has no more cells, off the heap.
@@ -225,7 +225,7 @@ impl Merger {
 
     fn move_to(&mut self, input: usize, tile: &Arc<InputTile>, place: usize) {
         if let (true, Some(head)) = (place < tile.cells, self.heads.get_mut(input)) {
-            *head = self.rules.output.order.head(Cell { tile, place });
+            *head = self.rules.output.order.head(MergeCell { tile, place });
         }
         let mut exhausted = false;
         if let Some(input) = self.inputs.get_mut(input) {
@@ -284,14 +284,14 @@ impl Merger {
             (_, MergeState::At(tile, place)) if *place >= tile.cells => Ordering::Greater,
             (MergeState::Ahead(x), MergeState::Ahead(y)) => x.compare(y).then(a.cmp(&b)),
             (MergeState::Ahead(bound), MergeState::At(tile, place)) => {
-                let cell = Cell {
+                let cell = MergeCell {
                     tile,
                     place: *place,
                 };
                 order.compare_bound(bound, cell).then(Ordering::Less)
             }
             (MergeState::At(tile, place), MergeState::Ahead(bound)) => {
-                let cell = Cell {
+                let cell = MergeCell {
                     tile,
                     place: *place,
                 };
@@ -299,11 +299,11 @@ impl Merger {
                 bound.reverse()
             }
             (MergeState::At(tile, place), MergeState::At(other, other_place)) => {
-                let cell = Cell {
+                let cell = MergeCell {
                     tile,
                     place: *place,
                 };
-                let other = Cell {
+                let other = MergeCell {
                     tile: other,
                     place: *other_place,
                 };
@@ -315,7 +315,7 @@ impl Merger {
     }
 
     /// Whether a cell of the first input comes before all cells of another.
-    fn precedes(&self, first: usize, cell: Cell<'_>, other: usize) -> bool {
+    fn precedes(&self, first: usize, cell: MergeCell<'_>, other: usize) -> bool {
         let head = self.rules.output.order.head(cell);
         let other_head = self.heads.get(other).copied().unwrap_or(u64::MAX);
         if head != other_head {
@@ -329,7 +329,7 @@ impl Merger {
             MergeState::Ended => true,
             MergeState::Ahead(bound) => order.compare_bound(bound, cell).is_gt(),
             MergeState::At(tile, place) => {
-                let other = Cell {
+                let other = MergeCell {
                     tile,
                     place: *place,
                 };
@@ -351,7 +351,7 @@ impl Merger {
             (Some(left), None) => *left,
             (None, _) => return tile.cells,
         };
-        let precedes = |place: usize| self.precedes(first, Cell { tile, place }, second);
+        let precedes = |place: usize| self.precedes(first, MergeCell { tile, place }, second);
         let (mut inside, mut step) = (place, 1);
         while inside + step < tile.cells && precedes(inside + step) {
             inside += step;
@@ -371,7 +371,7 @@ impl Merger {
     /// Takes cells of a tile.
     fn take(&mut self, tile: &Arc<InputTile>, start: usize, end: usize, age: u32) -> Result<()> {
         self.counts.read += (end - start) as u64;
-        if self.rules.versions == Versions::All {
+        if self.rules.versions == KeptVersions::All {
             let start = match self.is_hidden(tile, start, age) {
                 true => start + 1,
                 false => start,
@@ -397,8 +397,8 @@ impl Merger {
             return false;
         };
         let (cell, other) = (
-            Cell { tile, place },
-            Cell {
+            MergeCell { tile, place },
+            MergeCell {
                 tile: last,
                 place: *last_place,
             },
@@ -413,10 +413,10 @@ impl Merger {
 
     /// Adds a cell to the current versions, or begins with those of another cell.
     fn group_cell(&mut self, tile: &Arc<InputTile>, place: usize, age: u32) -> Result<()> {
-        let cell = Cell { tile, place };
+        let cell = MergeCell { tile, place };
         if let Some((last, last_place, last_age)) = self.group.last() {
             let order = &self.rules.output.order;
-            let last = Cell {
+            let last = MergeCell {
                 tile: last,
                 place: *last_place,
             };
@@ -438,7 +438,7 @@ impl Merger {
     /// Keeps what remains of the current versions.
     fn flush(&mut self) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
-        if self.rules.versions == Versions::Newest {
+        if self.rules.versions == KeptVersions::Newest {
             group.truncate(1);
         }
         while group
@@ -474,7 +474,7 @@ impl Merger {
                 Some(last) if last.tile == number && last.start + last.len == from => {
                     last.len += len;
                 }
-                _ => self.current.segments.push(Segment {
+                _ => self.current.segments.push(CellSegment {
                     tile: number,
                     start: from,
                     len,

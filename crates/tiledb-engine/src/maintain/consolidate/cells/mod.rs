@@ -14,11 +14,11 @@ pub(super) mod source;
 pub(super) mod sparse;
 pub(super) mod tile;
 
-use self::tile::Recipe;
+use self::tile::TileRecipe;
 
 /// Which versions of a cell remain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Versions {
+pub(super) enum KeptVersions {
     /// All of them.
     All,
     /// Those that are not deleted, and those that hide an older one that is not.
@@ -31,14 +31,14 @@ pub(super) enum Versions {
 #[derive(Debug)]
 struct CellStep {
     /// The tiles of the output that are complete.
-    tiles: Vec<Recipe>,
+    tiles: Vec<TileRecipe>,
     /// What comes next.
-    next: Next,
+    next: NextCell,
 }
 
 /// How a merge goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextCell {
     /// The input with this index has to give its next tile.
     Needs(usize),
     /// It needs nothing.

@@ -14,11 +14,11 @@ use crate::format::schema::{ArraySchema, Layout};
 use crate::geometry::key;
 use crate::geometry::key::Coordinate;
 use crate::geometry::order_key::{KeyColumn, OrderKeys};
-use crate::maintain::column::Column;
+use crate::maintain::column::DecodedColumn;
 
 /// The order of the cells of an array.
 #[derive(Debug)]
-pub(in crate::maintain::consolidate) struct Order {
+pub(in crate::maintain::consolidate) struct MergeOrder {
     keys: OrderKeys,
     datatypes: Vec<Datatype>,
     names: Vec<String>,
@@ -27,7 +27,7 @@ pub(in crate::maintain::consolidate) struct Order {
 
 /// What no cell of a tile comes before.
 #[derive(Debug, Clone, Default)]
-pub(in crate::maintain::consolidate) struct Bound {
+pub(in crate::maintain::consolidate) struct LowerCellBound {
     columns: Vec<BoundColumn>,
 }
 
@@ -39,14 +39,14 @@ enum BoundColumn {
 
 /// A cell of a tile, by its place in the order of the merge.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::maintain::consolidate) struct Cell<'a> {
+pub(in crate::maintain::consolidate) struct MergeCell<'a> {
     /// The tile.
     pub tile: &'a InputTile,
     /// The place.
     pub place: usize,
 }
 
-impl Order {
+impl MergeOrder {
     /// The order of the cells of arrays with this schema.
     pub(in crate::maintain::consolidate) fn new(schema: &ArraySchema) -> Result<Self> {
         Ok(Self {
@@ -108,7 +108,7 @@ impl Order {
     }
 
     /// What no cell comes before whose coordinates lie in these ranges.
-    pub(super) fn bound<'a>(&self, range: impl Fn(usize) -> TileRange<'a>) -> Bound {
+    pub(super) fn bound<'a>(&self, range: impl Fn(usize) -> TileRange<'a>) -> LowerCellBound {
         let ranges = (0..self.datatypes.len()).map(&range).collect::<Vec<_>>();
         let low = |dim: usize, _: usize| match (ranges.get(dim), self.datatypes.get(dim)) {
             (Some(TileRange::Keys { lo, nan: None, .. }), _) => Coordinate::Key(*lo),
@@ -135,13 +135,13 @@ impl Order {
                 Coordinate::Key(_) => Vec::new(),
             }),
         });
-        Bound {
+        LowerCellBound {
             columns: columns.collect(),
         }
     }
 
     /// Compares the places of two cells in global order.
-    pub(super) fn compare(&self, a: Cell<'_>, b: Cell<'_>) -> Ordering {
+    pub(super) fn compare(&self, a: MergeCell<'_>, b: MergeCell<'_>) -> Ordering {
         let (x, y) = (a.tile.stored(a.place), b.tile.stored(b.place));
         let mut number = 0;
         for column in self.keys.columns() {
@@ -162,15 +162,15 @@ impl Order {
     }
 
     /// As [`Self::compare`]; versions of one cell come newest first.
-    pub(super) fn compare_versions(&self, a: Cell<'_>, b: Cell<'_>) -> Ordering {
+    pub(super) fn compare_versions(&self, a: MergeCell<'_>, b: MergeCell<'_>) -> Ordering {
         self.compare(a, b).then_with(|| {
-            let time = |cell: Cell<'_>| cell.tile.written.number(cell.tile.stored(cell.place));
+            let time = |cell: MergeCell<'_>| cell.tile.written.number(cell.tile.stored(cell.place));
             time(b).cmp(&time(a))
         })
     }
 
     /// Compares what no cell of a tile comes before with a cell.
-    pub(super) fn compare_bound(&self, bound: &Bound, cell: Cell<'_>) -> Ordering {
+    pub(super) fn compare_bound(&self, bound: &LowerCellBound, cell: MergeCell<'_>) -> Ordering {
         let stored = cell.tile.stored(cell.place);
         let mut number = 0;
         for (column, bound) in self.keys.columns().iter().zip(&bound.columns) {
@@ -193,14 +193,14 @@ impl Order {
     }
 
     /// Whether two cells have the same coordinates, bit by bit.
-    pub(super) fn same_cell(&self, a: Cell<'_>, b: Cell<'_>) -> bool {
+    pub(super) fn same_cell(&self, a: MergeCell<'_>, b: MergeCell<'_>) -> bool {
         let (x, y) = (a.tile.stored(a.place), b.tile.stored(b.place));
         (0..self.datatypes.len()).all(|d| string(a.tile, d, x) == string(b.tile, d, y))
     }
 
     /// The order of the cells of a tile, if it is another one than they are stored in.
     pub(super) fn sort(&self, tile: &InputTile) -> Option<Vec<u32>> {
-        let cell = |place: usize| Cell { tile, place };
+        let cell = |place: usize| MergeCell { tile, place };
         let in_order = |i: usize| self.compare_versions(cell(i - 1), cell(i)).is_le();
         if (1..tile.cells).all(in_order) {
             return None;
@@ -212,7 +212,7 @@ impl Order {
     }
 }
 
-impl Bound {
+impl LowerCellBound {
     /// Compares bounds of one order.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         let columns = self.columns.iter().zip(&other.columns);
@@ -233,10 +233,10 @@ impl Bound {
     }
 }
 
-impl Order {
+impl MergeOrder {
     /// The first number of a cell; 0 if strings come first.
     #[inline]
-    pub(super) fn head(&self, cell: Cell<'_>) -> u64 {
+    pub(super) fn head(&self, cell: MergeCell<'_>) -> u64 {
         match self.keys.columns().first() {
             Some(KeyColumn::Numbers(_)) => cell.tile.keys.number(0, cell.tile.stored(cell.place)),
             _ => 0,
@@ -247,7 +247,7 @@ impl Order {
 /// The coordinates of a dimension, ready to compare.
 enum OrderAxis<'a> {
     Keys(Vec<u64>),
-    Strings(&'a Column),
+    Strings(&'a DecodedColumn),
 }
 
 /// The bytes of a stored cell in a dimension.

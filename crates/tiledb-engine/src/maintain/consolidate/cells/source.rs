@@ -6,27 +6,27 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::deleted::{Deleted, InputDeletes, NEVER};
-use super::order::Order;
+use super::deleted::{DeletedCells, InputDeletes, NEVER};
+use super::order::MergeOrder;
 use super::tile::{InputTile, TileColumn};
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::EncryptionKey;
 use crate::format::schema::ArraySchema;
-use crate::maintain::column::Column;
+use crate::maintain::column::DecodedColumn;
 use crate::maintain::stored_field::{RequestedTile, StoredField, StoredTile};
 use crate::storage::Storage;
-use crate::tile::fetch::{FetchList, Fetched};
-use crate::tile::tile_memory::Scratch;
+use crate::tile::fetch::{FetchList, FetchedBytes};
+use crate::tile::tile_memory::DecodeScratch;
 use crate::write::fields::WrittenFields;
 
 /// What all inputs of a consolidation share.
 #[derive(Debug)]
-pub(in crate::maintain::consolidate) struct Output {
+pub(in crate::maintain::consolidate) struct ConsolidatedOutput {
     /// The fields of the output.
     pub fields: Arc<WrittenFields>,
     /// The order of its cells.
-    pub order: Order,
+    pub order: MergeOrder,
     /// Which deleted cells are dropped, if any are.
     pub drops_deleted: Option<DropsDeleted>,
 }
@@ -40,20 +40,20 @@ pub(in crate::maintain::consolidate) struct DropsDeleted {
 
 /// One input.
 #[derive(Debug)]
-pub(in crate::maintain::consolidate) struct Source {
+pub(in crate::maintain::consolidate) struct MergeSource {
     /// The fragment.
     pub fragment: Arc<Fragment>,
     /// The time of its cells, if it has none for each.
     time: u64,
-    output: Arc<Output>,
+    output: Arc<ConsolidatedOutput>,
     readers: Vec<StoredField>,
-    columns: Vec<Supply>,
+    columns: Vec<MergedColumnSource>,
     deletes: Arc<InputDeletes>,
 }
 
 /// What supplies a column of the output.
 #[derive(Debug)]
-enum Supply {
+enum MergedColumnSource {
     /// The reader with this index; whether the column has NULLs.
     Reader(usize, bool),
     Fill {
@@ -67,7 +67,7 @@ enum Supply {
 
 /// Tiles that are fetched together.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct SourceTiles {
     /// The first of them.
     pub first: u64,
     /// The requested fields of each tile, one for each reader.
@@ -76,7 +76,7 @@ pub(super) struct Asked {
     pub decoded_bytes: Vec<usize>,
 }
 
-impl Asked {
+impl SourceTiles {
     /// The bytes that all decoded tiles will take.
     pub(super) fn bytes(&self) -> usize {
         let bytes = self.decoded_bytes.iter();
@@ -86,18 +86,18 @@ impl Asked {
 
 /// What a decoded field is.
 #[derive(Debug, Clone)]
-enum Read {
-    Column(Arc<Column>),
+enum ReadField {
+    Column(Arc<DecodedColumn>),
     Numbers(Arc<Vec<u64>>),
 }
 
-impl Source {
+impl MergeSource {
     /// Opens an input.
     pub(in crate::maintain::consolidate) async fn open(
         storage: &Storage,
         fragment: Arc<Fragment>,
         time: u64,
-        output: Arc<Output>,
+        output: Arc<ConsolidatedOutput>,
         deletes: Arc<InputDeletes>,
     ) -> Result<Self> {
         let name = fragment.name.name.clone();
@@ -110,7 +110,7 @@ impl Source {
         storage: &Storage,
         fragment: Arc<Fragment>,
         time: u64,
-        output: Arc<Output>,
+        output: Arc<ConsolidatedOutput>,
         deletes: Arc<InputDeletes>,
     ) -> Result<Self> {
         let mut wanted: Vec<FragmentField> = Vec::new();
@@ -124,18 +124,21 @@ impl Source {
         let mut columns = Vec::with_capacity(output.fields.fields.len());
         for field in &output.fields.fields {
             columns.push(match field.field {
-                FragmentField::Dimension(_) => Supply::Reader(reader_of(field.field), false),
+                FragmentField::Dimension(_) => {
+                    MergedColumnSource::Reader(reader_of(field.field), false)
+                }
                 FragmentField::Attribute(a) => {
                     match own_attribute(&output.fields.schema, a, &fragment.schema) {
-                        Some(own) => {
-                            Supply::Reader(reader_of(FragmentField::Attribute(own)), field.nullable)
-                        }
+                        Some(own) => MergedColumnSource::Reader(
+                            reader_of(FragmentField::Attribute(own)),
+                            field.nullable,
+                        ),
                         None => fill(&output.fields.schema, a)?,
                     }
                 }
-                FragmentField::Timestamps => Supply::Written,
-                FragmentField::DeleteTimestamps => Supply::DeleteTimes,
-                FragmentField::DeleteConditionIndex => Supply::DeleteIndices,
+                FragmentField::Timestamps => MergedColumnSource::Written,
+                FragmentField::DeleteTimestamps => MergedColumnSource::DeleteTimes,
+                FragmentField::DeleteConditionIndex => MergedColumnSource::DeleteIndices,
             });
         }
         if fragment.footer.has_timestamps {
@@ -171,7 +174,7 @@ impl Source {
     }
 
     /// Requests tiles.
-    pub(super) fn ask(&self, tiles: Range<u64>, list: &mut FetchList) -> Result<Asked> {
+    pub(super) fn ask(&self, tiles: Range<u64>, list: &mut FetchList) -> Result<SourceTiles> {
         let mut asked = Vec::new();
         let mut decoded = Vec::new();
         for tile in tiles.clone() {
@@ -187,7 +190,7 @@ impl Source {
             decoded.push(bytes.saturating_add(cells.saturating_mul(32)));
             asked.push(of_tile);
         }
-        Ok(Asked {
+        Ok(SourceTiles {
             first: tiles.start,
             tiles: asked,
             decoded_bytes: decoded,
@@ -197,10 +200,10 @@ impl Source {
     /// Decodes sparse tiles; `serial` is the number of the first.
     pub(super) fn decode(
         &self,
-        asked: &Asked,
-        fetched: &Fetched,
+        asked: &SourceTiles,
+        fetched: &FetchedBytes,
         serial: u64,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Vec<InputTile>> {
         let numbered = asked.tiles.iter().zip(asked.first..).zip(serial..);
         let tiles = numbered.map(|((requested, tile), serial)| {
@@ -214,11 +217,11 @@ impl Source {
     /// The columns of a dense tile.
     pub(super) fn decode_dense(
         &self,
-        asked: &Asked,
-        fetched: &Fetched,
-        scratch: &mut Scratch,
+        asked: &SourceTiles,
+        fetched: &FetchedBytes,
+        scratch: &mut DecodeScratch,
     ) -> Result<Vec<TileColumn>> {
-        let decode = |scratch: &mut Scratch| {
+        let decode = |scratch: &mut DecodeScratch| {
             let requested = asked.tiles.first();
             let requested = requested.ok_or_else(|| Error::internal("no tile was asked for"))?;
             let cells = self.fragment.stored_tile_cells(TileIdx(asked.first))?;
@@ -236,9 +239,9 @@ impl Source {
         &self,
         requested: &[RequestedTile],
         cells: usize,
-        fetched: &Fetched,
-        scratch: &mut Scratch,
-    ) -> Result<Vec<Read>> {
+        fetched: &FetchedBytes,
+        scratch: &mut DecodeScratch,
+    ) -> Result<Vec<ReadField>> {
         let mut read = Vec::with_capacity(self.readers.len());
         for (reader, requested) in self.readers.iter().zip(requested) {
             read.push(decode(reader, requested, cells, fetched, scratch)?);
@@ -250,17 +253,17 @@ impl Source {
         &self,
         tile: u64,
         requested: &[RequestedTile],
-        fetched: &Fetched,
+        fetched: &FetchedBytes,
         serial: u64,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<InputTile> {
         let cells = self.fragment.stored_tile_cells(TileIdx(tile))?;
         let read = self.read(requested, cells, fetched, scratch)?;
         let numbers = |field: FragmentField| -> Option<Arc<Vec<u64>>> {
             let reader = self.readers.iter().position(|r| r.field == field)?;
             match read.get(reader)? {
-                Read::Numbers(numbers) => Some(Arc::clone(numbers)),
-                Read::Column(_) => None,
+                ReadField::Numbers(numbers) => Some(Arc::clone(numbers)),
+                ReadField::Column(_) => None,
             }
         };
         let written = numbers(FragmentField::Timestamps);
@@ -277,8 +280,8 @@ impl Source {
                 let column = |field: FragmentField| {
                     let reader = self.readers.iter().position(|r| r.field == field)?;
                     match read.get(reader)? {
-                        Read::Column(column) => Some(Arc::clone(column)),
-                        Read::Numbers(_) => None,
+                        ReadField::Column(column) => Some(Arc::clone(column)),
+                        ReadField::Numbers(_) => None,
                     }
                 };
                 Some(self.deletes.find(cells, column, &times, recorded)?)
@@ -319,13 +322,13 @@ impl Source {
 
     fn column(
         &self,
-        supply: &Supply,
-        read: &[Read],
-        deleted: Option<&Deleted>,
+        supply: &MergedColumnSource,
+        read: &[ReadField],
+        deleted: Option<&DeletedCells>,
     ) -> Result<TileColumn> {
         Ok(match supply {
-            Supply::Reader(reader, nullable) => match read.get(*reader) {
-                Some(Read::Column(column)) => {
+            MergedColumnSource::Reader(reader, nullable) => match read.get(*reader) {
+                Some(ReadField::Column(column)) => {
                     if column.has_nulls() && !nullable {
                         let name = self.readers.get(*reader).map(|r| format!("{:?}", r.field));
                         return Err(Error::unsupported(
@@ -337,20 +340,20 @@ impl Source {
                 }
                 _ => return Err(Error::internal("a field was not decoded")),
             },
-            Supply::Fill { value, valid } => TileColumn::Fill {
+            MergedColumnSource::Fill { value, valid } => TileColumn::Fill {
                 value: Arc::clone(value),
                 valid: *valid,
             },
-            Supply::Written => {
+            MergedColumnSource::Written => {
                 let mut readers = self.readers.iter().zip(read);
                 let times = readers.find(|(r, _)| r.field == FragmentField::Timestamps);
                 match times {
-                    Some((_, Read::Numbers(times))) => TileColumn::Numbers(times.to_vec()),
+                    Some((_, ReadField::Numbers(times))) => TileColumn::Numbers(times.to_vec()),
                     _ => TileColumn::Number(self.time),
                 }
             }
-            Supply::DeleteTimes => numbers_or_never(deleted.map(|d| &d.times)),
-            Supply::DeleteIndices => numbers_or_never(deleted.map(|d| &d.indices)),
+            MergedColumnSource::DeleteTimes => numbers_or_never(deleted.map(|d| &d.times)),
+            MergedColumnSource::DeleteIndices => numbers_or_never(deleted.map(|d| &d.indices)),
         })
     }
 }
@@ -376,9 +379,9 @@ fn decode(
     reader: &StoredField,
     requested: &RequestedTile,
     cells: usize,
-    fetched: &Fetched,
-    scratch: &mut Scratch,
-) -> Result<Read> {
+    fetched: &FetchedBytes,
+    scratch: &mut DecodeScratch,
+) -> Result<ReadField> {
     let tile = fetched.tile(requested.ticket)?;
     Ok(
         match reader.decode(requested, &tile, cells, None, scratch)? {
@@ -386,9 +389,9 @@ fn decode(
                 if let FragmentField::Dimension(_) = reader.field {
                     cells.merge_zeros(reader.datatype());
                 }
-                Read::Column(Arc::new(reader.column(cells)?))
+                ReadField::Column(Arc::new(reader.column(cells)?))
             }
-            StoredTile::Numbers(numbers) => Read::Numbers(Arc::new(numbers)),
+            StoredTile::Numbers(numbers) => ReadField::Numbers(Arc::new(numbers)),
         },
     )
 }
@@ -402,10 +405,10 @@ fn own_attribute(output: &ArraySchema, attribute: usize, own: &ArraySchema) -> O
     same.then_some(found)
 }
 
-fn fill(schema: &ArraySchema, attribute: usize) -> Result<Supply> {
+fn fill(schema: &ArraySchema, attribute: usize) -> Result<MergedColumnSource> {
     let attribute = schema.attributes.get(attribute);
     let attribute = attribute.ok_or_else(|| Error::internal("an attribute is not there"))?;
-    Ok(Supply::Fill {
+    Ok(MergedColumnSource::Fill {
         value: attribute.fill_value.as_slice().into(),
         valid: attribute.fill_valid,
     })

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::feed::{Feed, Unopened};
-use super::merge::{Merger, Rules};
-use super::order::Bound;
-use super::source::Output;
-use super::tile::{InputTile, Recipe, Segment};
-use super::{MergedCells, Next, Versions};
+use super::feed::{TileFeed, UnopenedInput};
+use super::merge::{MergeRules, Merger};
+use super::order::LowerCellBound;
+use super::source::ConsolidatedOutput;
+use super::tile::{CellSegment, InputTile, TileRecipe};
+use super::{KeptVersions, MergedCells, NextCell};
 use crate::array::fragment::boxes::TileRange;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::maintain::consolidate::options::Progress;
+use crate::maintain::consolidate::options::ConsolidateProgress;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::threads;
 use crate::storage::{Engine, Storage};
@@ -28,24 +28,24 @@ pub(in crate::maintain::consolidate) struct SparseMerge {
     /// Where the array is.
     pub storage: Storage,
     /// The inputs, oldest first.
-    pub inputs: Vec<Arc<Unopened>>,
+    pub inputs: Vec<Arc<UnopenedInput>>,
     /// What they become.
-    pub output: Arc<Output>,
+    pub output: Arc<ConsolidatedOutput>,
     /// Which versions of a cell remain.
-    pub versions: Versions,
+    pub versions: KeptVersions,
     /// The memory that may be used.
     pub budget: Arc<dyn MemoryBudget>,
     /// Tiles that are filtered at the same time.
     pub width: usize,
     /// What was done so far.
-    pub progress: Arc<Progress>,
+    pub progress: Arc<ConsolidateProgress>,
     /// How far the inputs could be trusted in writing, as an index.
     pub trust: AtomicUsize,
 }
 
 /// What is known of the order of inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trust {
+enum OrderTrust {
     /// The cells of a fragment are sorted.
     Fragments,
     /// The cells of each tile lie in its rectangle.
@@ -55,23 +55,27 @@ enum Trust {
 }
 
 /// From the most trust to the least.
-const TRUST: [Trust; 3] = [Trust::Fragments, Trust::Boxes, Trust::Nothing];
+const TRUST: [OrderTrust; 3] = [
+    OrderTrust::Fragments,
+    OrderTrust::Boxes,
+    OrderTrust::Nothing,
+];
 
 /// Where the cells go.
-enum Sink {
+enum CellSink {
     Fragment(Box<TilePipeline>),
     Comparison(Box<VerifiedCells>),
 }
 
 /// What a tile of the output needs: its memory, and in a comparison the tile that was written.
-struct Room {
+struct TileRoom {
     memory: Grant,
     written: Option<InputTile>,
 }
 
 /// The fragment that was written, and the next of its tiles.
 struct VerifiedCells {
-    feed: Feed,
+    feed: TileFeed,
     left: u64,
     budget: Arc<dyn MemoryBudget>,
     engine: Engine,
@@ -92,9 +96,9 @@ impl SparseMerge {
             let pipeline =
                 TilePipeline::new(Arc::clone(fields), fragment, key, self.width, budget)?
                     .counted_in(self.progress.written());
-            let mut sink = Sink::Fragment(Box::new(pipeline));
+            let mut sink = CellSink::Fragment(Box::new(pipeline));
             let merged = self.merge(trust, &mut sink).await;
-            let Sink::Fragment(pipeline) = sink else {
+            let CellSink::Fragment(pipeline) = sink else {
                 return Err(Error::internal("a fragment became a comparison"));
             };
             match merged {
@@ -119,15 +123,15 @@ impl SparseMerge {
     /// Merges again, and compares every cell with those of `written`.
     pub(in crate::maintain::consolidate) async fn compare(
         &self,
-        written: Arc<Unopened>,
+        written: Arc<UnopenedInput>,
     ) -> Result<()> {
         let tiles = written.fragment.tile_count()?;
         let trust = TRUST.get(self.trust.load(Ordering::Relaxed));
-        let trust = trust.copied().unwrap_or(Trust::Nothing);
-        let mut feed = Feed::new(&self.storage, &self.budget);
+        let trust = trust.copied().unwrap_or(OrderTrust::Nothing);
+        let mut feed = TileFeed::new(&self.storage, &self.budget);
         feed.add(Arc::clone(&written), 0..tiles);
         feed.begin(vec![0]);
-        let mut sink = Sink::Comparison(Box::new(VerifiedCells {
+        let mut sink = CellSink::Comparison(Box::new(VerifiedCells {
             feed,
             left: tiles,
             budget: Arc::clone(&self.budget),
@@ -135,7 +139,7 @@ impl SparseMerge {
         }));
         let merged = self.merge(trust, &mut sink).await?;
         match sink {
-            Sink::Comparison(comparison) if comparison.left == 0 && merged.is_some() => Ok(()),
+            CellSink::Comparison(comparison) if comparison.left == 0 && merged.is_some() => Ok(()),
             _ => Err(differs(
                 "the written fragment has more tiles than the inputs fill",
             )),
@@ -143,7 +147,7 @@ impl SparseMerge {
     }
 
     /// The number of cells; `None` if the inputs are not sorted as they were trusted to be.
-    async fn merge(&self, trust: Trust, sink: &mut Sink) -> Result<Option<MergedCells>> {
+    async fn merge(&self, trust: OrderTrust, sink: &mut CellSink) -> Result<Option<MergedCells>> {
         let (mut merger, mut feed) = self.begin(trust).await?;
         loop {
             let (advanced, step) = threads::decode(self.storage.engine(), move || {
@@ -170,10 +174,10 @@ impl SparseMerge {
                 sink.take(recipe, room, &self.output).await?;
             }
             let input = match step.next {
-                Next::More => continue,
-                Next::Done => return Ok(Some(merger.counts())),
-                Next::Unsorted => return Ok(None),
-                Next::Needs(input) => input,
+                NextCell::More => continue,
+                NextCell::Done => return Ok(Some(merger.counts())),
+                NextCell::Unsorted => return Ok(None),
+                NextCell::Needs(input) => input,
             };
             let tile = loop {
                 if let Some(tile) = feed.next(input).await? {
@@ -198,20 +202,20 @@ impl SparseMerge {
         }
     }
 
-    async fn begin(&self, trust: Trust) -> Result<(Box<Merger>, Feed)> {
+    async fn begin(&self, trust: OrderTrust) -> Result<(Box<Merger>, TileFeed)> {
         let schema = &self.output.fields.schema;
-        let mut merger = Box::new(Merger::new(Rules {
+        let mut merger = Box::new(Merger::new(MergeRules {
             output: Arc::clone(&self.output),
             capacity: usize::try_from(schema.capacity)?.max(1),
             allows_duplicates: schema.allows_duplicates,
             versions: self.versions,
         }));
-        let mut feed = Feed::new(&self.storage, &self.budget);
-        let mut bounds: Vec<Bound> = Vec::new();
+        let mut feed = TileFeed::new(&self.storage, &self.budget);
+        let mut bounds: Vec<LowerCellBound> = Vec::new();
         for input in &self.inputs {
             let fragment = &input.fragment;
             let tiles = fragment.tile_count()?;
-            if trust == Trust::Fragments {
+            if trust == OrderTrust::Fragments {
                 let bound = self.output.order.bound(|d| fragment.non_empty_range(d));
                 merger.add(input.age, 0, tiles, bound.clone());
                 if tiles > 0 {
@@ -221,7 +225,7 @@ impl SparseMerge {
                 continue;
             }
             let boxes = match trust {
-                Trust::Boxes => Some(fragment.boxes(&self.storage).await?),
+                OrderTrust::Boxes => Some(fragment.boxes(&self.storage).await?),
                 _ => None,
             };
             for tile in 0..tiles {
@@ -246,22 +250,27 @@ impl SparseMerge {
     }
 }
 
-impl Sink {
+impl CellSink {
     /// Makes room for a tile of the output with this number of bytes.
-    async fn room(&mut self, bytes: usize) -> Result<Room> {
+    async fn room(&mut self, bytes: usize) -> Result<TileRoom> {
         Ok(match self {
-            Self::Fragment(pipeline) => Room {
+            Self::Fragment(pipeline) => TileRoom {
                 memory: pipeline.reserve(bytes).await?,
                 written: None,
             },
-            Self::Comparison(comparison) => Room {
+            Self::Comparison(comparison) => TileRoom {
                 memory: comparison.budget.reserve(bytes)?,
                 written: Some(comparison.next().await?),
             },
         })
     }
 
-    async fn take(&mut self, recipe: Recipe, room: Room, output: &Arc<Output>) -> Result<()> {
+    async fn take(
+        &mut self,
+        recipe: TileRecipe,
+        room: TileRoom,
+        output: &Arc<ConsolidatedOutput>,
+    ) -> Result<()> {
         let output = Arc::clone(output);
         match (self, room.written) {
             (Self::Fragment(pipeline), _) => {
@@ -302,11 +311,11 @@ impl VerifiedCells {
 }
 
 /// Compares a tile as it was to be written with the one that was.
-fn compare(recipe: &Recipe, tile: InputTile, output: &Output) -> Result<()> {
+fn compare(recipe: &TileRecipe, tile: InputTile, output: &ConsolidatedOutput) -> Result<()> {
     let serial = tile.serial;
     let cells = tile.cells;
-    let written = Recipe {
-        segments: vec![Segment {
+    let written = TileRecipe {
+        segments: vec![CellSegment {
             tile: 0,
             start: 0,
             len: u32::try_from(cells)?,
@@ -323,7 +332,7 @@ pub(super) fn compare_tiles(
     expected: &RawTile,
     found: &RawTile,
     tile: u64,
-    output: &Output,
+    output: &ConsolidatedOutput,
 ) -> Result<()> {
     let columns = expected.fields.iter().zip(&found.fields);
     for ((expected, found), field) in columns.zip(&output.fields.fields) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::arrow::StoredCells;
 use crate::error::{Error, Result};
-use crate::maintain::column::Column;
+use crate::maintain::column::DecodedColumn;
 use crate::memory::budget::Grant;
 use crate::write::encode::RawTile;
 use crate::write::fields::WrittenFields;
@@ -14,7 +14,7 @@ use crate::write::fields::WrittenFields;
 #[derive(Debug)]
 pub(in crate::maintain::consolidate) enum TileColumn {
     /// Stored by the input.
-    Stored(Arc<Column>),
+    Stored(Arc<DecodedColumn>),
     /// The input has no such field.
     Fill { value: Arc<[u8]>, valid: bool },
     /// A number for all cells.
@@ -131,7 +131,7 @@ impl InputTile {
 
 /// Cells that follow each other in a tile, in the order of the merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::maintain::consolidate) struct Segment {
+pub(in crate::maintain::consolidate) struct CellSegment {
     /// The index of the tile among those of the recipe.
     pub tile: u32,
     /// The first cell.
@@ -142,19 +142,19 @@ pub(in crate::maintain::consolidate) struct Segment {
 
 /// The cells that a tile of the output consists of.
 #[derive(Debug, Default)]
-pub(in crate::maintain::consolidate) struct Recipe {
+pub(in crate::maintain::consolidate) struct TileRecipe {
     /// The tiles of the inputs.
     pub tiles: Vec<Arc<InputTile>>,
     /// The cells.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<CellSegment>,
     /// The number of cells.
     pub cells: usize,
 }
 
-impl Recipe {
+impl TileRecipe {
     /// About how many bytes the tile will have.
     pub(super) fn bytes(&self) -> usize {
-        let of_segment = |segment: &Segment| {
+        let of_segment = |segment: &CellSegment| {
             let tile = self.tiles.get(segment.tile as usize);
             let per_cell = tile.map_or(0, |tile| tile.bytes_per_cell);
             (segment.len as usize).saturating_mul(per_cell)

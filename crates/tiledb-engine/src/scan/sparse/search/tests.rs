@@ -30,7 +30,7 @@ impl Tile {
     fn new(extents: [Option<u16>; 2], orders: (Layout, Layout), mut cells: Vec<[u16; 2]>) -> Self {
         let dimensions = extents.map(dimension).to_vec();
         let order = GlobalOrder::of_dimensions(&dimensions, orders.0, orders.1).unwrap();
-        let keys = |cell: &[u16; 2]| cell.map(Native::to_key);
+        let keys = |cell: &[u16; 2]| cell.map(NativeKey::to_key);
         cells.sort_by(|a, b| order.compare_keys(&keys(a), &keys(b)));
         Self {
             dimensions,
@@ -53,7 +53,7 @@ impl Tile {
         let starts = (0..bytes.len()).step_by(per_chunk * 2);
         let chunks = starts.map(|start| start..(start + per_chunk * 2).min(bytes.len()));
         let chunks = chunks.collect::<Vec<_>>();
-        let mut search = Search::new(&by, Datatype::UInt16, &self.order, ranges);
+        let mut search = TileSearch::new(&by, Datatype::UInt16, &self.order, ranges);
         let mut decoded = vec![false; chunks.len()];
         search.begin(&chunks);
         while let Some(number) = search.next() {

@@ -14,18 +14,18 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 
-use crate::arrow::Strings;
+use crate::arrow::TileStrings;
 use crate::error::Result;
-use crate::scan::rows::{Columns, evaluate, find};
+use crate::scan::rows::{DecodedColumns, evaluate, find};
 use crate::scan::sparse::tile::TileWork;
 use crate::scan::spec::{Predicate, TextCondition};
 use crate::tile::fields::ColumnRequest;
-use crate::tile::needles::Finds;
+use crate::tile::needles::NeedleMatches;
 use crate::tile::selection::Selection;
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 /// The strings of columns that conditions were evaluated on.
-pub(super) type Texts = Vec<(usize, Arc<Strings>)>;
+pub(super) type ConditionTexts = Vec<(usize, Arc<TileStrings>)>;
 
 impl TileWork<'_> {
     /// Deselects the cells that do not satisfy a condition on text. The decoded columns are kept in `columns` or in
@@ -33,9 +33,9 @@ impl TileWork<'_> {
     pub fn ask_text(
         &mut self,
         test: &TextCondition,
-        columns: &mut Columns,
-        texts: &mut Texts,
-        scratch: &mut Scratch,
+        columns: &mut DecodedColumns,
+        texts: &mut ConditionTexts,
+        scratch: &mut DecodeScratch,
     ) -> Result<()> {
         let [column] = test.predicate.columns() else {
             return self.test_column(test, columns);
@@ -91,8 +91,10 @@ impl TileWork<'_> {
     }
 
     /// Deselects the cells in which no needle was found.
-    fn keep_found(&mut self, strings: &Strings, finds: Finds) {
-        let Finds::At(offsets) = finds else { return };
+    fn keep_found(&mut self, strings: &TileStrings, finds: NeedleMatches) {
+        let NeedleMatches::At(offsets) = finds else {
+            return;
+        };
         let mut found = vec![false; self.decoder.of.cells];
         for cell in offsets.into_iter().filter_map(|byte| strings.cell_at(byte)) {
             if let Some(found) = found.get_mut(cell) {
@@ -103,8 +105,8 @@ impl TileWork<'_> {
     }
 
     /// Evaluates a condition on a decoded column.
-    fn test_column(&mut self, test: &TextCondition, columns: &Columns) -> Result<()> {
-        let selection = self.meeting(Some(&*test.predicate), columns, &Texts::new())?;
+    fn test_column(&mut self, test: &TextCondition, columns: &DecodedColumns) -> Result<()> {
+        let selection = self.meeting(Some(&*test.predicate), columns, &ConditionTexts::new())?;
         self.mask = selection.to_bools();
         Ok(())
     }
@@ -114,7 +116,7 @@ impl TileWork<'_> {
         &mut self,
         test: &TextCondition,
         column: usize,
-        strings: &Strings,
+        strings: &TileStrings,
     ) -> Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -152,8 +154,8 @@ impl TileWork<'_> {
     pub fn meeting(
         &self,
         predicate: Option<&dyn Predicate>,
-        columns: &Columns,
-        texts: &Texts,
+        columns: &DecodedColumns,
+        texts: &ConditionTexts,
     ) -> Result<Selection> {
         let selection = self.selection();
         let Some(predicate) = predicate else {

@@ -1,13 +1,13 @@
 //! Tiles that libtiledb 2.14.0 wrote: seven cells of two `INT32` dimensions, an `INT16` attribute.
 
 use super::*;
-use crate::arrow::{CellData, Cells, ColumnType, TypeOptions};
+use crate::arrow::{CellData, ColumnType, TypeOptions, UnfilteredCells};
 use crate::error::ErrorKind;
 use crate::format::fixtures::{survives_bit_flips, unhex};
 use crate::format::schema::{ArrayType, Layout};
 use crate::format::version::FormatVersion;
 use crate::tile::decode::{ColumnDecoder, TileBytes, tests as tile_tests};
-use crate::tile::tile_memory::Scratch;
+use crate::tile::tile_memory::DecodeScratch;
 
 const VERSION: FormatVersion = FormatVersion::known(17);
 
@@ -124,7 +124,7 @@ fn restored(
     stored: &[u8],
     coordinates: &[Bytes],
     cells: usize,
-    duplicates: Duplicates,
+    duplicates: EqualCells,
 ) -> Result<Vec<u8>> {
     let bitsort = decoder.bitsort().expect("the field is moved");
     let order = bitsort.order(coordinates, cells, duplicates)?;
@@ -133,8 +133,8 @@ fn restored(
         var: None,
         validity: None,
     };
-    match decoder.decode_moved(&tile, &order, &mut Scratch::default())? {
-        Cells {
+    match decoder.decode_moved(&tile, &order, &mut DecodeScratch::default())? {
+        UnfilteredCells {
             data: CellData::Fixed(values),
             ..
         } => Ok(values.as_slice().to_vec()),
@@ -150,7 +150,7 @@ fn le<const N: usize>(values: impl Iterator<Item = [u8; N]>) -> Vec<u8> {
 fn cells_come_back_into_global_order() {
     for written in &WRITTEN {
         let (schema, coordinates) = (written.schema(), written.coordinates());
-        let duplicates = Duplicates::SameHilbertValue;
+        let duplicates = EqualCells::SameHilbertValue;
         let expected = written.order.iter();
         for (d, of) in [FIRST, SECOND].iter().enumerate() {
             let decoder = dimension_decoder(&schema, d).unwrap();
@@ -182,7 +182,7 @@ fn damaged_tiles_give_errors_or_other_values() {
         let values = unhex(written.values);
         let decoder = attribute_decoder(&schema).unwrap();
         let restored =
-            |values: &[u8], c: &[Bytes]| restored(&decoder, values, c, 7, Duplicates::Harmless);
+            |values: &[u8], c: &[Bytes]| restored(&decoder, values, c, 7, EqualCells::Harmless);
         survives_bit_flips(&values, |values| restored(values, &coordinates));
         survives_bit_flips(&coordinates[0], |tile| {
             restored(&values, &[tile.to_vec().into(), coordinates[1].clone()])
@@ -206,7 +206,7 @@ fn tiles_of_several_chunks_have_lost_their_coordinates() {
         let decoder = attribute_decoder(&schema).unwrap();
         let coordinates = vec![Bytes::from(vec![0; cells.min(1 << 20) * 4]); 2];
         let bitsort = decoder.bitsort().unwrap();
-        let order = bitsort.order(&coordinates, cells, Duplicates::Harmless);
+        let order = bitsort.order(&coordinates, cells, EqualCells::Harmless);
         order.err().map(|e| (e.kind(), e.to_string()))
     };
     assert_eq!(refused(Datatype::Int64, 8192), None);
@@ -221,7 +221,7 @@ fn tiles_of_several_chunks_have_lost_their_coordinates() {
     let decoder = attribute_decoder(&written.schema()).unwrap();
     let coordinates = written.coordinates();
     let two = tile_tests::tile(&[&[0; 8], &[0; 6]]);
-    let error = restored(&decoder, &two, &coordinates, 7, Duplicates::Harmless).unwrap_err();
+    let error = restored(&decoder, &two, &coordinates, 7, EqualCells::Harmless).unwrap_err();
     assert!(error.to_string().contains("has 2 chunks"), "{error}");
 }
 
@@ -238,12 +238,12 @@ fn cells_with_the_same_coordinates_are_only_read_where_it_does_not_matter() {
     };
     let shared = |values, duplicates| read([3, 4, 3], [9, 9, 9], values, duplicates);
     let values = |values: [i16; 3]| Ok(le(values.iter().map(|v| v.to_le_bytes())));
-    assert_eq!(shared([1, 2, 3], Duplicates::Harmless), values([1, 3, 2]));
+    assert_eq!(shared([1, 2, 3], EqualCells::Harmless), values([1, 3, 2]));
     assert_eq!(
-        shared([1, 2, 1], Duplicates::SameCoordinates),
+        shared([1, 2, 1], EqualCells::SameCoordinates),
         values([1, 1, 2])
     );
-    let error = shared([1, 2, 3], Duplicates::SameCoordinates).unwrap_err();
+    let error = shared([1, 2, 3], EqualCells::SameCoordinates).unwrap_err();
     assert!(
         error.contains("2 cells with the same coordinates"),
         "{error}"
@@ -253,7 +253,7 @@ fn cells_with_the_same_coordinates_are_only_read_where_it_does_not_matter() {
         [3, 4, 3],
         [9, 9, 8],
         [1, 2, 3],
-        Duplicates::SameHilbertValue,
+        EqualCells::SameHilbertValue,
     );
     assert_eq!(apart, values([3, 1, 2]));
 }
@@ -275,10 +275,10 @@ fn the_same_hilbert_value_sorts_by_the_last_dimension() {
         let bitsort = decoder.bitsort().unwrap();
         bitsort.order(&coordinates, 3, duplicates).unwrap()
     };
-    let written = order(Duplicates::SameCoordinates);
+    let written = order(EqualCells::SameCoordinates);
     assert_eq!(written.positions(), [2, 1, 0]);
     written.check_duplicates(&[1, 2, 3], 1).unwrap();
-    let merged = order(Duplicates::SameHilbertValue);
+    let merged = order(EqualCells::SameHilbertValue);
     merged.check_duplicates(&[1, 1, 1], 1).unwrap();
     assert!(merged.check_duplicates(&[1, 2, 3], 1).is_err());
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use arrow::buffer::NullBuffer;
 
-use super::{ColumnDecoder, Needed, OFFSET_BYTES, TileBytes, unexpected_nulls};
-use crate::arrow::{CellData, Cells, Strings, TileBuffer, validity_to_nulls};
+use super::{ColumnDecoder, NeededCells, OFFSET_BYTES, TileBytes, unexpected_nulls};
+use crate::arrow::{CellData, TileBuffer, TileStrings, UnfilteredCells, validity_to_nulls};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{Pipeline, Unwanted, expect_unfiltered_bytes, is_empty_tile, restore_order};
+use crate::filter::{
+    Pipeline, SkippedContents, expect_unfiltered_bytes, is_empty_tile, restore_order,
+};
 use crate::tile::decode::bitsort::{Bitsort, CellOrder};
-use crate::tile::needles::{Finds, Needles};
-use crate::tile::tile_memory::Scratch;
+use crate::tile::needles::{NeedleMatches, NeedleSet};
+use crate::tile::tile_memory::DecodeScratch;
 
 impl ColumnDecoder {
     pub(super) fn unfilter(
@@ -19,9 +21,9 @@ impl ColumnDecoder {
         tile: &TileBytes,
         len: usize,
         var_bytes: usize,
-        needed: Needed<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
+        needed: NeededCells<'_>,
+        scratch: &mut DecodeScratch,
+    ) -> Result<UnfilteredCells> {
         let nulls = self
             .nulls(tile, len, scratch)
             .context("tile", || "validity")?;
@@ -40,19 +42,19 @@ impl ColumnDecoder {
                 let (stored, out) = (&tile.values, values.as_slice_mut());
                 let filters = &mut scratch.filters;
                 let unwanted = match self.ty.takes_any_bytes() {
-                    true => Unwanted::Anything,
-                    false => Unwanted::Zeros,
+                    true => SkippedContents::Anything,
+                    false => SkippedContents::Zeros,
                 };
                 match needed {
-                    Needed::All => self.values.decode(stored, out, filters)?,
-                    Needed::Where(needed) => {
+                    NeededCells::All => self.values.decode(stored, out, filters)?,
+                    NeededCells::Where(needed) => {
                         let needed = |bytes: Range<usize>| {
                             needed(bytes.start / size.max(1)..bytes.end.div_ceil(size.max(1)))
                         };
                         self.values
                             .decode_wanted(stored, out, needed, unwanted, filters)?;
                     }
-                    Needed::Chosen(choice) => {
+                    NeededCells::Chosen(choice) => {
                         self.values
                             .decode_chosen(stored, out, choice, unwanted, filters)?;
                     }
@@ -61,7 +63,7 @@ impl ColumnDecoder {
             }
             (None, None, _) => return Err(Error::internal("a cell's size is not known")),
         };
-        Ok(Cells { len, data, nulls })
+        Ok(UnfilteredCells { len, data, nulls })
     }
 
     /// If offsets are stored separately, `look` gets the data, and decides whether to continue.
@@ -72,7 +74,7 @@ impl ColumnDecoder {
         len: usize,
         var_bytes: usize,
         look: impl FnOnce(&[u8]) -> bool,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Option<CellData>> {
         let var = tile.var.as_ref();
         let var = var.ok_or_else(|| Error::internal("the variable-sized data was not fetched"))?;
@@ -110,7 +112,7 @@ impl ColumnDecoder {
         &self,
         tile: &TileBytes,
         len: usize,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Option<NullBuffer>> {
         let validity = self.validity(tile, len, scratch)?;
         Ok(validity.and_then(|validity| validity_to_nulls(validity.as_slice())))
@@ -121,7 +123,7 @@ impl ColumnDecoder {
         &self,
         tile: &TileBytes,
         len: usize,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Option<TileBuffer>> {
         let Some(pipeline) = &self.validity else {
             return Ok(None);
@@ -139,24 +141,24 @@ impl ColumnDecoder {
         tile: &TileBytes,
         len: usize,
         var_bytes: usize,
-        needles: Option<&Needles>,
-        scratch: &mut Scratch,
-    ) -> Result<Option<(Strings, Finds)>> {
+        needles: Option<&NeedleSet>,
+        scratch: &mut DecodeScratch,
+    ) -> Result<Option<(TileStrings, NeedleMatches)>> {
         let offsets = self.offsets.as_ref();
         let offsets = offsets.ok_or_else(|| Error::internal("these cells are no strings"))?;
-        let mut finds = Finds::Anywhere;
+        let mut finds = NeedleMatches::Anywhere;
         let look = |data: &[u8]| {
             if let Some(needles) = needles {
                 finds = needles.find_in(data);
             }
-            finds != Finds::At(Vec::new())
+            finds != NeedleMatches::At(Vec::new())
         };
         let Some(data) = self.variable(offsets, tile, len, var_bytes, look, scratch)? else {
             return Ok(None);
         };
         let nulls = self.nulls(tile, len, scratch);
         let nulls = nulls.context("tile", || "validity")?;
-        let strings = Strings::new(Cells { len, data, nulls })?;
+        let strings = TileStrings::new(UnfilteredCells { len, data, nulls })?;
         if strings.nulls().is_some() && !self.ty.nullable() {
             return Err(unexpected_nulls());
         }
@@ -168,8 +170,8 @@ impl ColumnDecoder {
         stored: &[u8],
         order: &CellOrder,
         size: usize,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
+        scratch: &mut DecodeScratch,
+    ) -> Result<UnfilteredCells> {
         let len = order.positions().len();
         let bytes = len.saturating_mul(size);
         let mut values = scratch.buffer(bytes)?;
@@ -186,7 +188,7 @@ impl ColumnDecoder {
             )?;
         }
         order.check_duplicates(values.as_slice(), size)?;
-        Ok(Cells {
+        Ok(UnfilteredCells {
             len,
             data: CellData::Fixed(values),
             nulls: None,

@@ -6,7 +6,8 @@ use std::fmt;
 use arrow::datatypes::DataType;
 
 use super::settings::{
-    ArraySettings, AttributeSettings, DimensionSettings, Fill, Member, Members, TypeName,
+    ArraySettings, AttributeSettings, DimensionSettings, EnumerationMember, EnumerationMembers,
+    FillSetting, TypeName,
 };
 use super::{ArrayBuilder, BuilderColumn};
 use crate::arrow::{ColumnType, TypeOptions, column_names};
@@ -15,12 +16,12 @@ use crate::format::enumeration::Enumeration;
 use crate::format::schema::{Attribute, Dimension};
 use crate::write::change_options::ChangeOptions;
 use crate::write::create::definition::ArrayDefinition;
-use crate::write::create::literal::Value;
+use crate::write::create::literal::LiteralValue;
 use crate::write::create::types::StorageType;
 
 /// An option that says something else than an array has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Disagreement {
+pub struct OptionDisagreement {
     /// The option, without the prefix `tiledb.`.
     pub option: String,
     /// What was given.
@@ -29,7 +30,7 @@ pub struct Disagreement {
     pub found: String,
 }
 
-impl fmt::Display for Disagreement {
+impl fmt::Display for OptionDisagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             option,
@@ -79,8 +80,13 @@ impl ArrayBuilder {
                 validity_filters: Some(schema.validity_filters.clone()),
                 current_domain: schema.current_domain.as_ref().map(|current| {
                     let ends = current.ranges.iter();
-                    ends.map(|r| (Value::Bytes(r.lo.clone()), Value::Bytes(r.hi.clone())))
-                        .collect()
+                    ends.map(|r| {
+                        (
+                            LiteralValue::Bytes(r.lo.clone()),
+                            LiteralValue::Bytes(r.hi.clone()),
+                        )
+                    })
+                    .collect()
                 }),
             },
             change: ChangeOptions::default(),
@@ -91,7 +97,7 @@ impl ArrayBuilder {
     ///
     /// # Errors
     /// An option is not valid for the array.
-    pub fn disagreements(&self, found: &ArrayDefinition) -> Result<Vec<Disagreement>> {
+    pub fn disagreements(&self, found: &ArrayDefinition) -> Result<Vec<OptionDisagreement>> {
         let all = |definition: &ArrayDefinition| -> Result<BTreeMap<String, String>> {
             Ok(Self::of(definition)?
                 .options(definition)
@@ -108,7 +114,7 @@ impl ArrayBuilder {
                 .map_or("nothing", String::as_str)
                 .to_owned()
         };
-        let disagreements = keys.map(|key| Disagreement {
+        let disagreements = keys.map(|key| OptionDisagreement {
             option: key.clone(),
             given: shown(&given, key),
             found: shown(&found, key),
@@ -122,7 +128,7 @@ fn of_dimension(dimension: &Dimension, name: &str) -> Result<BuilderColumn<Dimen
         datatype: dimension.datatype,
         count: dimension.cell_val_num,
     };
-    let bytes = |bytes: &Vec<u8>| Value::Bytes(bytes.clone());
+    let bytes = |bytes: &Vec<u8>| LiteralValue::Bytes(bytes.clone());
     Ok(BuilderColumn {
         name: name.to_owned(),
         declared: declared(stored)?,
@@ -155,8 +161,8 @@ fn of_attribute(
     });
     let members = enumeration.filter(|_| !repeated).map(|enumeration| {
         let members = (0..enumeration.len()).filter_map(|index| enumeration.member(index));
-        let parsed = |bytes: &[u8]| Member::Parsed(Value::Bytes(bytes.to_vec()));
-        Members {
+        let parsed = |bytes: &[u8]| EnumerationMember::Parsed(LiteralValue::Bytes(bytes.to_vec()));
+        EnumerationMembers {
             values: members.map(parsed).collect(),
             ordered: enumeration.ordered,
         }
@@ -168,7 +174,9 @@ fn of_attribute(
         chosen: AttributeSettings {
             stored: Some(TypeName::Known(stored)),
             filters: Some(attribute.filters.clone()),
-            fill: Some(Fill::Stored(Value::Bytes(attribute.fill_value.clone()))),
+            fill: Some(FillSetting::Stored(LiteralValue::Bytes(
+                attribute.fill_value.clone(),
+            ))),
             fill_valid: Some(attribute.fill_valid),
             enumeration_type: members.as_ref().and(values).map(TypeName::Known),
             enumeration: members,

@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
 
-pub use self::existing::Disagreement;
-pub use self::settings::{ARRAY_OPTIONS, ATTRIBUTE_OPTIONS, DIMENSION_OPTIONS, Key};
-use self::settings::{ArraySettings, AttributeSettings, DimensionSettings, Fill, in_option};
-pub use self::wording::Wording;
+pub use self::existing::OptionDisagreement;
+pub use self::settings::{ARRAY_OPTIONS, ATTRIBUTE_OPTIONS, DIMENSION_OPTIONS, OptionKey};
+use self::settings::{ArraySettings, AttributeSettings, DimensionSettings, FillSetting, in_option};
+pub use self::wording::CreateWording;
 use super::definition::ArrayDefinition;
 use super::execute;
-use super::literal::Value;
+use super::literal::LiteralValue;
 use super::types::{same_kind, sql_name};
 use crate::arrow::{TypeOptions, arrow_schema};
 use crate::error::{Error, Result, ResultExt};
@@ -151,8 +151,8 @@ impl ArrayBuilder {
     pub fn domain(
         mut self,
         dimension: &str,
-        low: impl Into<Value>,
-        high: impl Into<Value>,
+        low: impl Into<LiteralValue>,
+        high: impl Into<LiteralValue>,
     ) -> Result<Self> {
         let ends = (low.into(), high.into());
         self.dimension_mut(dimension, false)?.domain = Some(ends);
@@ -163,7 +163,7 @@ impl ArrayBuilder {
     ///
     /// # Errors
     /// The dimension doesn't exist.
-    pub fn tile(mut self, dimension: &str, extent: impl Into<Value>) -> Result<Self> {
+    pub fn tile(mut self, dimension: &str, extent: impl Into<LiteralValue>) -> Result<Self> {
         self.dimension_mut(dimension, false)?.tile = Some(extent.into());
         Ok(self)
     }
@@ -185,15 +185,15 @@ impl ArrayBuilder {
     ///
     /// # Errors
     /// The attribute doesn't exist.
-    pub fn fill(mut self, attribute: &str, value: impl Into<Value>) -> Result<Self> {
-        self.attribute_mut(attribute, false)?.fill = Some(Fill::Stored(value.into()));
+    pub fn fill(mut self, attribute: &str, value: impl Into<LiteralValue>) -> Result<Self> {
+        self.attribute_mut(attribute, false)?.fill = Some(FillSetting::Stored(value.into()));
         Ok(self)
     }
 
     /// Sets the value of cells that were never written, as the column shows it: of an enumeration one of its values.
-    pub fn default_value(mut self, attribute: &str, value: Value) -> Result<Self> {
+    pub fn default_value(mut self, attribute: &str, value: LiteralValue) -> Result<Self> {
         let chosen = self.attribute_mut(attribute, false)?;
-        chosen.fill = Some(Fill::Shown(value));
+        chosen.fill = Some(FillSetting::Shown(value));
         chosen.fill_valid = None;
         Ok(self)
     }
@@ -209,17 +209,17 @@ impl ArrayBuilder {
     ///
     /// # Errors
     /// The attribute doesn't exist.
-    pub fn enumeration<V: Into<Value>>(
+    pub fn enumeration<V: Into<LiteralValue>>(
         mut self,
         attribute: &str,
         values: impl IntoIterator<Item = V>,
         ordered: bool,
     ) -> Result<Self> {
         let member = |value: V| match value.into() {
-            Value::Text(text) => settings::Member::Verbatim(text),
-            bytes @ Value::Bytes(_) => settings::Member::Parsed(bytes),
+            LiteralValue::Text(text) => settings::EnumerationMember::Verbatim(text),
+            bytes @ LiteralValue::Bytes(_) => settings::EnumerationMember::Parsed(bytes),
         };
-        self.attribute_mut(attribute, false)?.enumeration = Some(settings::Members {
+        self.attribute_mut(attribute, false)?.enumeration = Some(settings::EnumerationMembers {
             values: values.into_iter().map(member).collect(),
             ordered,
         });
@@ -297,7 +297,7 @@ impl ArrayBuilder {
     pub async fn stage_in(&self, storage: &Storage) -> Result<execute::StagedArray> {
         let definition = self.definition()?;
         let clock = self.change.clock_of(storage);
-        let creation = execute::Creation {
+        let creation = execute::ArrayCreation {
             definition: &definition,
             storage,
             clock: &clock,
@@ -370,12 +370,12 @@ impl ArrayBuilder {
     }
 
     fn set(&mut self, key: &str, value: &str, lower_case: bool) -> Result<()> {
-        match Key::parse(key) {
-            Some(Key::Array(option)) => self.array.set(option, value),
-            Some(Key::Dimension(column, option)) => {
+        match OptionKey::parse(key) {
+            Some(OptionKey::Array(option)) => self.array.set(option, value),
+            Some(OptionKey::Dimension(column, option)) => {
                 self.dimension_mut(column, lower_case)?.set(option, value)
             }
-            Some(Key::Attribute(column, option)) => {
+            Some(OptionKey::Attribute(column, option)) => {
                 self.attribute_mut(column, lower_case)?.set(option, value)
             }
             None => Err(Error::invalid(format!(

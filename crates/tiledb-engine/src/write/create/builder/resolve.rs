@@ -1,6 +1,6 @@
 //! From what was chosen to a definition: types first, then domains, then extents, then filters.
 
-use super::settings::{Fill, Member, Members};
+use super::settings::{EnumerationMember, EnumerationMembers, FillSetting};
 use super::{ArrayBuilder, BuilderColumn};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
@@ -14,8 +14,8 @@ use crate::format::version::FormatVersion;
 use crate::write::create::builder::settings::{AttributeSettings, DimensionSettings};
 use crate::write::create::calendar;
 use crate::write::create::definition::{ArrayDefinition, default_fill};
-use crate::write::create::integer::Span;
-use crate::write::create::literal::Value;
+use crate::write::create::integer::IntegerSpan;
+use crate::write::create::literal::LiteralValue;
 use crate::write::create::types::{StorageType, is_coordinate, is_integral};
 use crate::write::create::{defaults, integer};
 
@@ -124,7 +124,7 @@ impl ArrayBuilder {
         let needs_domain = schema.is_dense() || schema.cell_order == Layout::Hilbert;
         let domain = match &chosen.domain {
             Some((low, high)) => {
-                let end = |value: &Value| {
+                let end = |value: &LiteralValue| {
                     value
                         .element(datatype)
                         .context("option", || option("domain"))
@@ -187,7 +187,7 @@ fn fill_in_dense_extents(schema: &mut ArraySchema) -> Result<()> {
             // What is wrong with the type is reported when the definition is checked.
             return Ok(());
         };
-        let span = Span::new(dimension.datatype, low, high)?;
+        let span = IntegerSpan::new(dimension.datatype, low, high)?;
         domains.push((span, dimension.extent_steps()));
     }
     let extents = defaults::dense_extents(&domains)?;
@@ -228,10 +228,10 @@ pub(super) fn dimension_type(column: &BuilderColumn<DimensionSettings>) -> Resul
 }
 
 /// A chosen extent; `None` if it says that there is none, and the usual one is meant.
-fn extent(datatype: Datatype, tile: &Value) -> Result<Option<Vec<u8>>> {
+fn extent(datatype: Datatype, tile: &LiteralValue) -> Result<Option<Vec<u8>>> {
     let text = match tile {
-        Value::Bytes(_) => return tile.element(datatype).map(Some),
-        Value::Text(text) => text.trim(),
+        LiteralValue::Bytes(_) => return tile.element(datatype).map(Some),
+        LiteralValue::Text(text) => text.trim(),
     };
     if text.eq_ignore_ascii_case("none") {
         return Ok(None);
@@ -268,7 +268,10 @@ fn steps(datatype: Datatype, extent: &[u8]) -> Option<u64> {
     is_integral(datatype).then(|| u64::from_le_bytes(wide))
 }
 
-fn current_domain(ranges: &[(Value, Value)], dimensions: &[Dimension]) -> Result<CurrentDomain> {
+fn current_domain(
+    ranges: &[(LiteralValue, LiteralValue)],
+    dimensions: &[Dimension],
+) -> Result<CurrentDomain> {
     if ranges.len() != dimensions.len() {
         return Err(Error::invalid(format!(
             "there are {} ranges: expected one for each of the {} dimensions",
@@ -280,7 +283,7 @@ fn current_domain(ranges: &[(Value, Value)], dimensions: &[Dimension]) -> Result
         .iter()
         .zip(dimensions)
         .map(|((low, high), dimension)| {
-            let end = |value: &Value| {
+            let end = |value: &LiteralValue| {
                 let parsed = value.cell(dimension.datatype, dimension.cell_val_num);
                 parsed.context("column", || &dimension.name)
             };
@@ -329,7 +332,7 @@ pub(super) fn resolve_attribute(
         (Some(name), Some(members)) => Some(resolve_members(column, name, members)?),
         // What a dictionary holds is known only once rows are written.
         (Some(name), None) if chosen.enumeration_name.is_none() => {
-            let none = Members {
+            let none = EnumerationMembers {
                 values: Vec::new(),
                 ordered: false,
             };
@@ -356,7 +359,7 @@ pub(super) fn resolve_attribute(
 fn resolve_members(
     column: &BuilderColumn<AttributeSettings>,
     name: &str,
-    members: &Members,
+    members: &EnumerationMembers,
 ) -> Result<Enumeration> {
     let values = match &column.declared {
         arrow::datatypes::DataType::Dictionary(_, values) => values.as_ref(),
@@ -387,12 +390,12 @@ fn resolve_members(
     })
 }
 
-fn member_bytes(member: &Member, stored: StorageType) -> Result<Vec<u8>> {
+fn member_bytes(member: &EnumerationMember, stored: StorageType) -> Result<Vec<u8>> {
     match member {
-        Member::Verbatim(text) => {
-            Value::from(text.as_str()).shown_cell(stored.datatype, stored.count)
+        EnumerationMember::Verbatim(text) => {
+            LiteralValue::from(text.as_str()).shown_cell(stored.datatype, stored.count)
         }
-        Member::Parsed(value) => value.cell(stored.datatype, stored.count),
+        EnumerationMember::Parsed(value) => value.cell(stored.datatype, stored.count),
     }
 }
 
@@ -420,17 +423,19 @@ pub(super) fn resolve_fill(
     let chosen = &column.chosen;
     if let Some(fill) = &chosen.fill {
         attribute.fill_value = match (fill, &attribute.enumeration) {
-            (Fill::Shown(value), Some(name)) => {
+            (FillSetting::Shown(value), Some(name)) => {
                 let enumeration = given.iter().find(|known| known.name == *name);
                 let enumeration = enumeration.ok_or_else(|| {
                     Error::invalid(format!("nothing says what enumeration \"{name}\" holds"))
                 })?;
                 code_of(value, enumeration, attribute.datatype)?
             }
-            (Fill::Shown(value), None) => {
+            (FillSetting::Shown(value), None) => {
                 value.shown_cell(attribute.datatype, attribute.cell_val_num)?
             }
-            (Fill::Stored(value), _) => value.cell(attribute.datatype, attribute.cell_val_num)?,
+            (FillSetting::Stored(value), _) => {
+                value.cell(attribute.datatype, attribute.cell_val_num)?
+            }
         };
     }
     attribute.fill_valid = match chosen.fill_valid {
@@ -446,10 +451,12 @@ pub(super) fn resolve_fill(
 }
 
 /// The stored number of a value.
-fn code_of(value: &Value, enumeration: &Enumeration, codes: Datatype) -> Result<Vec<u8>> {
+fn code_of(value: &LiteralValue, enumeration: &Enumeration, codes: Datatype) -> Result<Vec<u8>> {
     let wanted = match value {
-        Value::Text(_) => value.shown_cell(enumeration.datatype, enumeration.cell_val_num)?,
-        Value::Bytes(bytes) => bytes.clone(),
+        LiteralValue::Text(_) => {
+            value.shown_cell(enumeration.datatype, enumeration.cell_val_num)?
+        }
+        LiteralValue::Bytes(bytes) => bytes.clone(),
     };
     let code = (0..enumeration.len()).find(|code| enumeration.member(*code) == Some(&wanted));
     let code = code.and_then(|code| i128::try_from(code).ok());

@@ -16,8 +16,8 @@ use arrow::datatypes::DataType;
 use crate::error::{Error, Result, ResultExt};
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArrayType, Layout};
-use crate::write::create::literal::Value;
-use crate::write::create::tokens::{self, Element};
+use crate::write::create::literal::LiteralValue;
+use crate::write::create::tokens::{self, ListElement};
 use crate::write::create::types::StorageType;
 
 /// The options of the array as a whole.
@@ -57,15 +57,15 @@ pub(super) struct ArraySettings {
     pub coords_filters: Option<FilterList>,
     pub offsets_filters: Option<FilterList>,
     pub validity_filters: Option<FilterList>,
-    pub current_domain: Option<Vec<(Value, Value)>>,
+    pub current_domain: Option<Vec<(LiteralValue, LiteralValue)>>,
 }
 
 /// What was chosen for a dimension.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct DimensionSettings {
     pub stored: Option<TypeName>,
-    pub domain: Option<(Value, Value)>,
-    pub tile: Option<Value>,
+    pub domain: Option<(LiteralValue, LiteralValue)>,
+    pub tile: Option<LiteralValue>,
     pub filters: Option<FilterList>,
 }
 
@@ -74,9 +74,9 @@ pub(super) struct DimensionSettings {
 pub(super) struct AttributeSettings {
     pub stored: Option<TypeName>,
     pub filters: Option<FilterList>,
-    pub fill: Option<Fill>,
+    pub fill: Option<FillSetting>,
     pub fill_valid: Option<bool>,
-    pub enumeration: Option<Members>,
+    pub enumeration: Option<EnumerationMembers>,
     /// Whether values stay as they are, whatever the rows of a COPY suggest.
     pub never_enumerated: bool,
     pub enumeration_name: Option<String>,
@@ -93,27 +93,27 @@ pub(super) enum TypeName {
 
 /// A fill value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Fill {
+pub(super) enum FillSetting {
     /// What is stored; for an enumerated attribute the code.
-    Stored(Value),
+    Stored(LiteralValue),
     /// What the column shows; for an enumerated attribute one of the values.
-    Shown(Value),
+    Shown(LiteralValue),
 }
 
 /// The values of an enumeration.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Members {
-    pub values: Vec<Member>,
+pub(super) struct EnumerationMembers {
+    pub values: Vec<EnumerationMember>,
     pub ordered: bool,
 }
 
 /// A value of an enumeration.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Member {
+pub(super) enum EnumerationMember {
     /// Text as it is, whatever it looks like.
     Verbatim(String),
     /// In the form that the type demands.
-    Parsed(Value),
+    Parsed(LiteralValue),
 }
 
 impl TypeName {
@@ -172,13 +172,13 @@ impl AttributeSettings {
         match option {
             "filters" => self.filters = Some(FilterList::parse(value)?),
             "type" => self.stored = Some(TypeName::Text(value.to_owned())),
-            "fill" => self.fill = Some(Fill::Stored(value.into())),
+            "fill" => self.fill = Some(FillSetting::Stored(value.into())),
             "fill_valid" => self.fill_valid = Some(flag(value)?),
             "enumeration" => {
                 self.never_enumerated = value.trim().eq_ignore_ascii_case("none");
                 self.enumeration = match self.never_enumerated {
                     true => None,
-                    false => Some(Members::parse(value)?),
+                    false => Some(EnumerationMembers::parse(value)?),
                 };
             }
             "enumeration_name" => self.enumeration_name = Some(value.to_owned()),
@@ -195,7 +195,7 @@ impl AttributeSettings {
     }
 }
 
-impl Members {
+impl EnumerationMembers {
     /// Parses `["a", "b"]`, or `["a", "b"] ordered`.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || {
@@ -211,8 +211,8 @@ impl Members {
             _ => return Err(wrong()),
         };
         let values = elements.into_iter().map(|element| match element {
-            Element::Quoted(text) => Member::Verbatim(text),
-            Element::Plain(text) => Member::Parsed(text.into()),
+            ListElement::Quoted(text) => EnumerationMember::Verbatim(text),
+            ListElement::Plain(text) => EnumerationMember::Parsed(text.into()),
         });
         Ok(Self {
             values: values.collect(),
@@ -230,11 +230,13 @@ const ORDERS: [(&str, Layout); 5] = [
 ];
 
 /// The low and the high end of a range.
-fn range(elements: &[Element], text: &str) -> Result<(Value, Value)> {
-    let value = |element: &Element| match element {
+fn range(elements: &[ListElement], text: &str) -> Result<(LiteralValue, LiteralValue)> {
+    let value = |element: &ListElement| match element {
         // A quoted end is text, and its quotes say so to whoever parses it.
-        Element::Quoted(text) => Value::from(crate::write::create::literal::quoted(text)),
-        Element::Plain(text) => Value::from(text.as_str()),
+        ListElement::Quoted(text) => {
+            LiteralValue::from(crate::write::create::literal::quoted(text))
+        }
+        ListElement::Plain(text) => LiteralValue::from(text.as_str()),
     };
     match elements {
         [low, high] => Ok((value(low), value(high))),
@@ -279,7 +281,7 @@ fn unknown(option: &str, known: &[&str]) -> Error {
 
 /// An option's key, taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key<'a> {
+pub enum OptionKey<'a> {
     /// Of the array.
     Array(&'a str),
     /// Of a dimension: the column and what is chosen.
@@ -288,7 +290,7 @@ pub enum Key<'a> {
     Attribute(&'a str, &'a str),
 }
 
-impl<'a> Key<'a> {
+impl<'a> OptionKey<'a> {
     /// Takes a key without the prefix `tiledb.` apart; `None` if it does not describe an array to be created.
     pub fn parse(key: &'a str) -> Option<Self> {
         if ARRAY_OPTIONS.contains(&key) {
@@ -314,14 +316,20 @@ mod tests {
 
     #[test]
     fn keys_hold_names_with_dots() {
-        assert_eq!(Key::parse("capacity"), Some(Key::Array("capacity")));
         assert_eq!(
-            Key::parse("dim.a.b.domain"),
-            Some(Key::Dimension("a.b", "domain"))
+            OptionKey::parse("capacity"),
+            Some(OptionKey::Array("capacity"))
         );
-        assert_eq!(Key::parse("attr..fill"), Some(Key::Attribute("", "fill")));
-        assert_eq!(Key::parse("dim.domain"), None);
-        assert_eq!(Key::parse("timestamp"), None);
+        assert_eq!(
+            OptionKey::parse("dim.a.b.domain"),
+            Some(OptionKey::Dimension("a.b", "domain"))
+        );
+        assert_eq!(
+            OptionKey::parse("attr..fill"),
+            Some(OptionKey::Attribute("", "fill"))
+        );
+        assert_eq!(OptionKey::parse("dim.domain"), None);
+        assert_eq!(OptionKey::parse("timestamp"), None);
     }
 
     #[test]

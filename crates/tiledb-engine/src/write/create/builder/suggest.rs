@@ -5,7 +5,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use super::resolve::dimension_type;
-use super::settings::{DimensionSettings, Member, Members};
+use super::settings::{DimensionSettings, EnumerationMember, EnumerationMembers};
 use super::{ArrayBuilder, BuilderColumn, execute};
 use crate::arrow::{CellWriter, ColumnType, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
@@ -15,8 +15,8 @@ use crate::format::schema::{ArrayType, Dimension, Layout};
 use crate::geometry::key;
 use crate::storage::Storage;
 use crate::write::create::defaults;
-use crate::write::create::integer::{self, Span};
-use crate::write::create::literal::{Value, show_element};
+use crate::write::create::integer::{self, IntegerSpan};
+use crate::write::create::literal::{LiteralValue, show_element};
 
 impl ArrayBuilder {
     /// Whether it makes a dense array.
@@ -101,7 +101,7 @@ impl ArrayBuilder {
             show_element(datatype, &low),
             show_element(datatype, &high)
         );
-        column.chosen.domain = Some((Value::Bytes(low), Value::Bytes(high)));
+        column.chosen.domain = Some((LiteralValue::Bytes(low), LiteralValue::Bytes(high)));
         Ok(Some(shown))
     }
 
@@ -148,7 +148,7 @@ impl ArrayBuilder {
         let mut chosen = Vec::new();
         let tile = match datatype.is_float() {
             false => {
-                let size = Span::new(datatype, &low, &high)?.size();
+                let size = IntegerSpan::new(datatype, &low, &high)?.size();
                 let parts = i128::from(parts).clamp(1, size.max(1));
                 let extent = size.saturating_add(parts - 1) / parts;
                 if !holds(column, datatype, extent, [&low, &high])? {
@@ -172,7 +172,7 @@ impl ArrayBuilder {
                 tile
             }
         };
-        self.coordinate_mut(dimension)?.chosen.tile = Some(Value::Bytes(tile));
+        self.coordinate_mut(dimension)?.chosen.tile = Some(LiteralValue::Bytes(tile));
         Ok(chosen)
     }
 
@@ -217,7 +217,7 @@ impl ArrayBuilder {
             let Some((low, high)) = &dimension.domain else {
                 return Ok(None);
             };
-            let size = Span::new(dimension.datatype, low, high)?.size();
+            let size = IntegerSpan::new(dimension.datatype, low, high)?.size();
             let size = u128::try_from(size).ok();
             cells = cells
                 .zip(size)
@@ -264,8 +264,11 @@ impl ArrayBuilder {
             return;
         }
         if let Some(column) = self.attributes.iter_mut().find(|c| c.name == attribute) {
-            column.chosen.enumeration = Some(Members {
-                values: values.into_iter().map(Member::Verbatim).collect(),
+            column.chosen.enumeration = Some(EnumerationMembers {
+                values: values
+                    .into_iter()
+                    .map(EnumerationMember::Verbatim)
+                    .collect(),
                 ordered: false,
             });
         }
@@ -317,7 +320,7 @@ fn holds(
     };
     let [low, high] = ends;
     if let Some((first, last)) = &column.chosen.domain {
-        let domain = Span::new(
+        let domain = IntegerSpan::new(
             datatype,
             &first.element(datatype)?,
             &last.element(datatype)?,
@@ -328,8 +331,8 @@ fn holds(
         return Ok(false);
     };
     let (domain, given) = (
-        Span::new(datatype, &first, &last)?,
-        Span::new(datatype, low, high)?,
+        IntegerSpan::new(datatype, &first, &last)?,
+        IntegerSpan::new(datatype, low, high)?,
     );
     Ok(domain.low <= given.low && given.high <= domain.high)
 }

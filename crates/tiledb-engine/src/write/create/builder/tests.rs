@@ -252,7 +252,7 @@ fn an_array_tells_how_it_was_made() {
         .unwrap()
         .definition()
         .unwrap();
-    let wording = Wording::of(&definition, Vec::new()).unwrap();
+    let wording = CreateWording::of(&definition, Vec::new()).unwrap();
     let told: Vec<_> = wording
         .options
         .iter()
@@ -265,7 +265,12 @@ fn an_array_tells_how_it_was_made() {
         .unwrap()
         .definition()
         .unwrap();
-    assert!(Wording::of(&plain, Vec::new()).unwrap().options.is_empty());
+    assert!(
+        CreateWording::of(&plain, Vec::new())
+            .unwrap()
+            .options
+            .is_empty()
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::write::create::definition::ArrayDefinition;
 
 /// The columns and options that create an array.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wording {
+pub struct CreateWording {
     /// The columns, dimensions first: name, type, whether it may be NULL.
     pub columns: Vec<(String, DataType, bool)>,
     /// How many of the columns are dimensions.
@@ -27,7 +27,7 @@ pub struct Wording {
     pub refused: Option<String>,
 }
 
-impl Wording {
+impl CreateWording {
     /// The columns and options of an array; `missing` is what is known to be lost already.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::{DomainRange, compare_values};
 use crate::format::schema::{ArraySchema, CellValNum, Dimension, Layout};
-use crate::write::create::integer::{self, Span};
+use crate::write::create::integer::{self, IntegerSpan};
 use crate::write::create::literal::show_element;
 use crate::write::create::types::{is_coordinate, is_integral, show};
 
@@ -94,7 +94,7 @@ fn check_domain(dimension: &Dimension, low: &[u8], high: &[u8]) -> Result<()> {
     if datatype.is_float() {
         return check_float(dimension, low, high, &domain());
     }
-    let span = Span::new(datatype, low, high)?;
+    let span = IntegerSpan::new(datatype, low, high)?;
     if span.is_whole_type() {
         return Err(Error::invalid(format!(
             "{}, all of {datatype}: expected one value less, because libtiledb counts the values in the type itself",

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
-use crate::format::filter_list::{Filter, FilterList, PixelFormat, Setting};
+use crate::format::filter_list::{Filter, FilterList, FilterSetting, PixelFormat};
 use crate::format::schema::{ArraySchema, Attribute, CellValNum, Dimension};
 use crate::write::create::types::show;
 
@@ -102,7 +102,7 @@ fn check_no_images(filters: &FilterList) -> Result<()> {
 fn check_images(attribute: &Attribute, schema: &ArraySchema) -> Result<()> {
     let stages = attribute.filters.stages().enumerate();
     let images = stages.filter_map(|(index, (filter, setting))| match (filter, setting) {
-        (Filter::WebP(Some(format)), Setting::Image(image)) => Some((index, *format, *image)),
+        (Filter::WebP(Some(format)), FilterSetting::Image(image)) => Some((index, *format, *image)),
         _ => None,
     });
     for (index, format, image) in images {
@@ -168,7 +168,7 @@ fn check_image_size(format: PixelFormat, schema: &ArraySchema) -> Result<()> {
 fn check_known(filters: &FilterList) -> Result<()> {
     let settings = filters.settings.iter();
     let unusual = settings
-        .filter(|s| matches!(s, Setting::Stored { .. }))
+        .filter(|s| matches!(s, FilterSetting::Stored { .. }))
         .count();
     let unknown = filters.contains(|filter| {
         matches!(

@@ -102,10 +102,10 @@ fn wrong_values_say_what_is_expected() {
 
 #[test]
 fn numbers_are_given_as_they_are() {
-    let bytes = |value: Value| value.element(Datatype::Float64).unwrap();
+    let bytes = |value: LiteralValue| value.element(Datatype::Float64).unwrap();
     assert_eq!(bytes(0.1_f64.into()), 0.1_f64.to_le_bytes());
     assert_eq!(bytes(7_i32.into()), 7_f64.to_le_bytes());
-    let raw = Value::Bytes(vec![1, 2]);
+    let raw = LiteralValue::Bytes(vec![1, 2]);
     assert_eq!(raw.element(Datatype::Int16).unwrap(), [1, 2]);
     assert!(raw.element(Datatype::Int32).is_err());
 }
