@@ -220,9 +220,10 @@ fn repairs_deletes(place: &Place) -> Result<(), Failed> {
         let condition = DeleteCondition::decode_delete(&contents(file)).ok();
         condition.is_some_and(|condition| condition.clone().flat() == condition)
     };
-    match stored.len() == 2 && stored.iter().all(flat) {
-        true => Ok(()),
-        false => Err("the conditions are not flat".into()),
+    if stored.len() == 2 && stored.iter().all(flat) {
+        Ok(())
+    } else {
+        Err("the conditions are not flat".into())
     }
 }
 
@@ -246,9 +247,10 @@ async fn beside_a_query() -> Result<(), Failed> {
     care("tiledb_vacuum", &copy, &nothing, ", min_age => '1 hour'").await?;
     let late = neutral_rows::rows(&collect(planned, ctx.task_ctx()).await?);
     let after = neutral_rows::rows(&ctx.sql(&sql).await?.collect().await?);
-    match done.len() == 1 && late == before && after == before && !before.is_empty() {
-        true => Ok(()),
-        false => Err(format!("{done:?}: {before:?} became {late:?} and {after:?}").into()),
+    if done.len() == 1 && late == before && after == before && !before.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{done:?}: {before:?} became {late:?} and {after:?}").into())
     }
 }
 
@@ -316,9 +318,10 @@ async fn beside_a_rival() -> Result<(), Failed> {
             .set_modified(old)?;
     }
     let removed = care("tiledb_vacuum", &copy, &nothing, "").await?;
-    match removed.len() > 4 && rows(&copy).await? == before {
-        true => Ok(()),
-        false => Err(format!("{removed:?}").into()),
+    if removed.len() > 4 && rows(&copy).await? == before {
+        Ok(())
+    } else {
+        Err(format!("{removed:?}").into())
     }
 }
 
@@ -450,9 +453,10 @@ async fn whole(array: &Path, entry: &Value) -> Result<(), Failed> {
     }
     golden::reads_now(&copy, parent(array), entry).await?;
     let after = errors(&copy, entry).await?;
-    match after.iter().all(|error| before.contains(error)) {
-        true => Ok(()),
-        false => Err(format!("{before:?} became {after:?} after vacuum").into()),
+    if after.iter().all(|error| before.contains(error)) {
+        Ok(())
+    } else {
+        Err(format!("{before:?} became {after:?} after vacuum").into())
     }
 }
 
@@ -469,8 +473,9 @@ async fn newest(array: &Path, entry: &Value) -> Result<(), Failed> {
     }
     golden::reads_now(&copy, parent(array), entry).await?;
     let after = errors(&copy, entry).await?;
-    match after == before {
-        true => Ok(()),
-        false => Err(format!("{before:?} became {after:?}").into()),
+    if after == before {
+        Ok(())
+    } else {
+        Err(format!("{before:?} became {after:?}").into())
     }
 }

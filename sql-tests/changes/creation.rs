@@ -122,9 +122,10 @@ impl Workshop {
     async fn create_again(&self, sql: &str, from: &str, name: &str) -> Result<Stored, Failed> {
         let location = |uri: &str| format!("LOCATION '{}'", uri.replace('\'', "''"));
         let moved = sql.replace(&location(from), &location(&uri(name)));
-        match moved == sql {
-            true => Err(format!("the statement names no location:\n{sql}").into()),
-            false => self.create(&moved, name).await,
+        if moved == sql {
+            Err(format!("the statement names no location:\n{sql}").into())
+        } else {
+            self.create(&moved, name).await
         }
     }
 }
@@ -253,9 +254,10 @@ async fn explain() -> Result<(), Failed> {
         return Err("an array was created without the statement being run".into());
     }
     ctx.sql(&create).await?.collect().await?;
-    match array.join("__schema").is_dir() {
-        true => Ok(()),
-        false => Err("no array was created".into()),
+    if array.join("__schema").is_dir() {
+        Ok(())
+    } else {
+        Err("no array was created".into())
     }
 }
 

@@ -132,9 +132,10 @@ async fn arrays_of_old_releases() -> Result<(), Failed> {
             return Err(format!("{name} shows {:?}", added.first()).into());
         }
     }
-    match evolved > 40 && refused > 40 {
-        true => Ok(()),
-        false => Err(format!("{evolved} evolved, {refused} refused").into()),
+    if evolved > 40 && refused > 40 {
+        Ok(())
+    } else {
+        Err(format!("{evolved} evolved, {refused} refused").into())
     }
 }
 
@@ -226,9 +227,10 @@ async fn both(mine: &str, theirs: &'static str) -> Result<(), Failed> {
             return Err(format!("{n}: {mine:?}, {theirs:?}: {:?}", met.found).into());
         }
     }
-    match alone.requests > 5 {
-        true => Ok(()),
-        false => Err("there is no way to meet on".into()),
+    if alone.requests > 5 {
+        Ok(())
+    } else {
+        Err("there is no way to meet on".into())
     }
 }
 
@@ -263,8 +265,9 @@ async fn either(mine: &str, theirs: &'static str) -> Result<(), Failed> {
             return Err(format!("{n}: {mine:?}, {theirs:?}: {:?}", met.found).into());
         }
     }
-    match conflicts > 0 {
-        true => Ok(()),
-        false => Err("they never met".into()),
+    if conflicts > 0 {
+        Ok(())
+    } else {
+        Err("they never met".into())
     }
 }

@@ -62,9 +62,10 @@ impl GridSession {
 
     async fn expect(&self, sql: &str, rows: &[&str]) -> Result<(), Failed> {
         let found = self.run(sql).await?;
-        match found == rows {
-            true => Ok(()),
-            false => Err(format!("{sql}: {found:?}, expected {rows:?}").into()),
+        if found == rows {
+            Ok(())
+        } else {
+            Err(format!("{sql}: {found:?}, expected {rows:?}").into())
         }
     }
 

@@ -29,9 +29,10 @@ pub struct Forget;
 impl PhysicalOptimizerRule for Forget {
     fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> Result<Plan> {
         plan.transform_up(|node| {
-            Ok(match node.is::<Forgetful>() {
-                true => Transformed::no(node),
-                false => Transformed::yes(Arc::new(Forgetful::new(node)) as Plan),
+            Ok(if node.is::<Forgetful>() {
+                Transformed::no(node)
+            } else {
+                Transformed::yes(Arc::new(Forgetful::new(node)) as Plan)
             })
         })
         .data()

@@ -279,9 +279,10 @@ impl AnalyzerRule for TimesCastAside {
                 Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Timestamp(..)) => {
                     let inner = matches!(cast.expr.as_ref(), Expr::Literal(..));
                     let cast = Expr::Cast(cast);
-                    match inner {
-                        true => Transformed::no(cast),
-                        false => Transformed::yes(ScalarUDF::from(AsItIs::new()).call(vec![cast])),
+                    if inner {
+                        Transformed::no(cast)
+                    } else {
+                        Transformed::yes(ScalarUDF::from(AsItIs::new()).call(vec![cast]))
                     }
                 }
                 expr => Transformed::no(expr),

@@ -62,9 +62,10 @@ async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
             }
         }
     }
-    match found_some {
-        true => Ok(()),
-        false => Err("no column says that it is enumerated".into()),
+    if found_some {
+        Ok(())
+    } else {
+        Err("no column says that it is enumerated".into())
     }
 }
 
@@ -126,9 +127,10 @@ fn compared(column: &str, rows: &RecordBatch, number: usize) -> Vec<String> {
     values.dedup();
     let literal = |value: &String| {
         let text = format!("'{}'", value.replace('\'', "''"));
-        match plain {
-            true => format!("arrow_cast({text}, '{ty}')"),
-            false => text,
+        if plain {
+            format!("arrow_cast({text}, '{ty}')")
+        } else {
+            text
         }
     };
     if matches!(ty, DataType::Dictionary(_, of) if of.is_binary()) {

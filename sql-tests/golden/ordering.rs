@@ -259,9 +259,10 @@ async fn by_sql(
         return compare(&what, order, &found, &expected);
     }
     // Rows with equal keys are any of them.
-    match keys(order, &found) == keys(order, &expected) {
-        true => Ok(()),
-        false => Err(what.into()),
+    if keys(order, &found) == keys(order, &expected) {
+        Ok(())
+    } else {
+        Err(what.into())
     }
 }
 
@@ -282,9 +283,10 @@ async fn ranks_agree(
          rank() OVER (PARTITION BY \"{name}\" ORDER BY {others} {ROWS}) AS b FROM t) WHERE a <> b"
     );
     let batches = ctx.sql(&query).await?.collect().await?;
-    match batches.iter().all(|batch| batch.num_rows() == 0) {
-        true => Ok(()),
-        false => Err(format!("{query}: {batches:?}").into()),
+    if batches.iter().all(|batch| batch.num_rows() == 0) {
+        Ok(())
+    } else {
+        Err(format!("{query}: {batches:?}").into())
     }
 }
 

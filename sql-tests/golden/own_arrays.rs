@@ -65,9 +65,10 @@ fn all_are_kept() -> Result<(), Failed> {
         .collect();
     let mut named: Vec<String> = sections().into_iter().map(|(name, _)| name).collect();
     named.sort();
-    match named == kept {
-        true => Ok(()),
-        false => Err(format!("ours.sql writes {named:?}, kept are {kept:?}").into()),
+    if named == kept {
+        Ok(())
+    } else {
+        Err(format!("ours.sql writes {named:?}, kept are {kept:?}").into())
     }
 }
 
@@ -178,8 +179,9 @@ fn same_files(kept: &Files, written: &Files, encrypted: bool) -> Result<(), Fail
             .into());
         }
     }
-    match compared > 0 || encrypted {
-        true => Ok(()),
-        false => Err("no file was compared".into()),
+    if compared > 0 || encrypted {
+        Ok(())
+    } else {
+        Err("no file was compared".into())
     }
 }

@@ -292,9 +292,10 @@ impl Facts {
 
     /// The options under which a window has no cells that no fragment wrote.
     fn written_only(&self, options: &Options) -> Options {
-        match self.dense {
-            true => and(options, &[("empty_cells", "skip")]),
-            false => options.clone(),
+        if self.dense {
+            and(options, &[("empty_cells", "skip")])
+        } else {
+            options.clone()
         }
     }
 

@@ -103,9 +103,12 @@ trial!(of_no_concern);
 /// A delete older than every cell is not read, whatever it holds.
 async fn of_no_concern() -> Result<(), Failed> {
     let mut files = with_delete(vec![1, 2, 3]);
-    files.rename(|path| match path.contains(".del") {
-        true => path.replace("__2000_2000_", "__999_999_"),
-        false => path.to_owned(),
+    files.rename(|path| {
+        if path.contains(".del") {
+            path.replace("__2000_2000_", "__999_999_")
+        } else {
+            path.to_owned()
+        }
     });
     let rows = read_files(&files, ALL).await?;
     if rows != 40 {

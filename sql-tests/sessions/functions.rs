@@ -285,9 +285,10 @@ async fn change_once_in_a_statement() -> Result<(), Failed> {
         }
         let counted = async |expected: i64, statement: &str| {
             let found = desk.number(&format!("SELECT {count}")).await?;
-            match found == expected {
-                true => Ok(()),
-                false => Err(Failed::from(format!("{found} after {statement}"))),
+            if found == expected {
+                Ok(())
+            } else {
+                Err(Failed::from(format!("{found} after {statement}")))
             }
         };
         for idle in [

@@ -171,9 +171,10 @@ async fn of_a_second_run() -> Result<(), Failed> {
     let sum = sum.await?.collect().await?;
     let sum = pretty_format_batches(&sum)?.to_string();
     // The cells are the 50 of the statement and the one at 31, which the other session wrote.
-    match sum.contains("| 82.0 | 51 |") {
-        true => Ok(()),
-        false => Err(sum.into()),
+    if sum.contains("| 82.0 | 51 |") {
+        Ok(())
+    } else {
+        Err(sum.into())
     }
 }
 
@@ -213,9 +214,10 @@ fn bytes_below(folder: &Path) -> Result<u64, Failed> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        bytes += match entry.file_type()?.is_dir() {
-            true => bytes_below(&entry.path())?,
-            false => entry.metadata()?.len(),
+        bytes += if entry.file_type()?.is_dir() {
+            bytes_below(&entry.path())?
+        } else {
+            entry.metadata()?.len()
         };
     }
     Ok(bytes)

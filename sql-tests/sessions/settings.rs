@@ -85,9 +85,10 @@ async fn switches_off(setting: &str, sql: &str, sign: &str) -> Result<(), Failed
         lines.sort();
         lines
     };
-    match sorted(&rows) == sorted(&same) {
-        true => Ok(()),
-        false => Err(format!("different answers:\n{rows}\n{same}").into()),
+    if sorted(&rows) == sorted(&same) {
+        Ok(())
+    } else {
+        Err(format!("different answers:\n{rows}\n{same}").into())
     }
 }
 
@@ -106,9 +107,10 @@ async fn are_listed() -> Result<(), Failed> {
     }
     let unknown = ctx.sql("SET tiledb.enable_magic = true").await;
     let message = unknown.err().map(|e| e.to_string()).unwrap_or_default();
-    match message.contains("there is no setting 'tiledb.enable_magic'") {
-        true => Ok(()),
-        false => Err(format!("another error: {message}").into()),
+    if message.contains("there is no setting 'tiledb.enable_magic'") {
+        Ok(())
+    } else {
+        Err(format!("another error: {message}").into())
     }
 }
 
@@ -120,9 +122,10 @@ fn a_missing_anchor() -> Result<(), Failed> {
         .err()
         .map(|e| e.to_string())
         .unwrap_or_default();
-    match message.contains("SanityCheckPlan") {
-        true => Ok(()),
-        false => Err(format!("another error: {message}").into()),
+    if message.contains("SanityCheckPlan") {
+        Ok(())
+    } else {
+        Err(format!("another error: {message}").into())
     }
 }
 
@@ -134,8 +137,9 @@ async fn other_tables_are_left_alone() -> Result<(), Failed> {
         "CREATE TABLE m AS SELECT arrow_cast(make_array(1, 2, 3), 'FixedSizeList(3, Int64)') AS p";
     text(&ctx, lists).await?;
     let plan = text(&ctx, "EXPLAIN FORMAT INDENT SELECT p[1] AS a FROM m").await?;
-    match plan.contains("tiledb_element") {
-        true => Err(format!("a rule for arrays changed\n{plan}").into()),
-        false => Ok(()),
+    if plan.contains("tiledb_element") {
+        Err(format!("a rule for arrays changed\n{plan}").into())
+    } else {
+        Ok(())
     }
 }

@@ -27,9 +27,10 @@ async fn answer(ctx: &SessionContext, sql: &str) -> Result<Vec<String>> {
 
 async fn expect(ctx: &SessionContext, sql: &str, rows: &[&str]) -> Outcome {
     let found = answer(ctx, sql).await.map_err(|e| format!("{sql}: {e}"))?;
-    match found == rows {
-        true => Ok(()),
-        false => Err(format!("{sql}: {found:?}, expected {rows:?}").into()),
+    if found == rows {
+        Ok(())
+    } else {
+        Err(format!("{sql}: {found:?}, expected {rows:?}").into())
     }
 }
 
@@ -117,9 +118,10 @@ async fn times() -> Outcome {
     let sql = format!("SELECT * FROM '{place}' VERSION AS OF 1000 LIMIT 0");
     let old = ctx.sql(&sql).await?;
     let names = old.schema().fields().iter().map(|f| f.name().as_str());
-    match names.collect::<Vec<_>>() == ["d", "a", "gone"] {
-        true => Ok(()),
-        false => Err(format!("{:?}", old.schema()).into()),
+    if names.collect::<Vec<_>>() == ["d", "a", "gone"] {
+        Ok(())
+    } else {
+        Err(format!("{:?}", old.schema()).into())
     }
 }
 

@@ -153,8 +153,9 @@ fn expanded(place: &Place) -> Result<(), Failed> {
     let many = format!("SELECT a FROM '{}'", path("rtree_three_levels"));
     let ran = place.run(&["-x", "--maxrows", "3", "-c", &many])?;
     ran.has(&["RECORD 3", "(First 3 displayed."])?;
-    match ran.out.contains("RECORD 4") {
-        true => Err(ran.text().into()),
-        false => Ok(()),
+    if ran.out.contains("RECORD 4") {
+        Err(ran.text().into())
+    } else {
+        Ok(())
     }
 }

@@ -51,9 +51,10 @@ const ONE_OF: usize = 8;
 pub fn limited(trials: Vec<Trial>) -> Vec<Trial> {
     let is_limited = |trial: &Trial| LIMITED.iter().any(|start| trial.name().starts_with(start));
     let limited = trials.into_iter().filter(is_limited);
-    match golden::wants_each() {
-        true => limited.collect(),
-        false => limited.step_by(ONE_OF).collect(),
+    if golden::wants_each() {
+        limited.collect()
+    } else {
+        limited.step_by(ONE_OF).collect()
     }
 }
 
@@ -112,9 +113,10 @@ pub fn end() {
 
 /// What sessions run with: a small pool where allocations are limited.
 pub fn runtime() -> Arc<RuntimeEnv> {
-    let pool: Arc<dyn MemoryPool> = match are_limited() {
-        true => Arc::new(GreedyMemoryPool::new(POOL)),
-        false => Arc::new(UnboundedMemoryPool::default()),
+    let pool: Arc<dyn MemoryPool> = if are_limited() {
+        Arc::new(GreedyMemoryPool::new(POOL))
+    } else {
+        Arc::new(UnboundedMemoryPool::default())
     };
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
     runtime.build_arc().expect("a runtime can be built")

@@ -6,11 +6,10 @@ pub fn copy_folder(from: &std::path::Path, to: &std::path::Path) -> std::io::Res
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copy_folder(&entry.path(), &to)?,
-            false => {
-                std::fs::copy(entry.path(), to)?;
-            }
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &to)?
+        } else {
+            std::fs::copy(entry.path(), to)?;
         }
     }
     Ok(())

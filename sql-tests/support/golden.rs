@@ -67,9 +67,10 @@ where
     F: Future<Output = Result<(), Failed>>,
 {
     let all = on_each_read(check);
-    match wants_each() {
-        true => all,
-        false => all.into_iter().skip(first).step_by(4).collect(),
+    if wants_each() {
+        all
+    } else {
+        all.into_iter().skip(first).step_by(4).collect()
     }
 }
 

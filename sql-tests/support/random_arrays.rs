@@ -179,9 +179,10 @@ pub fn statement(seed: u64, location: &str) -> String {
     let one_type = dice.pick_from(&COORDINATES);
     let dimensions: Vec<_> = (0..count)
         .map(|index| {
-            let kind = match dense {
-                true => dense_kind(one_type),
-                false => dice.pick_from(&COORDINATES),
+            let kind = if dense {
+                dense_kind(one_type)
+            } else {
+                dice.pick_from(&COORDINATES)
             };
             // The extents of a dense array multiply, and no file holds more than 2^64 cells.
             let has_tile = !hilbert && (!dense || count == 1);
@@ -193,9 +194,10 @@ pub fn statement(seed: u64, location: &str) -> String {
     let attributes: Vec<_> = (0..count)
         .map(|index| {
             let name = ATTRIBUTES[(index as usize + seed as usize) % ATTRIBUTES.len()];
-            match dice.chance(4) {
-                true => enumerated(&mut dice, name, index),
-                false => attribute(&mut dice, name),
+            if dice.chance(4) {
+                enumerated(&mut dice, name, index)
+            } else {
+                attribute(&mut dice, name)
             }
         })
         .collect();
@@ -471,9 +473,10 @@ fn write(
         .iter()
         .map(|(key, value)| format!("{} {}", literal(key), literal(value)))
         .collect();
-    let all = match all.is_empty() {
-        true => String::new(),
-        false => format!(" OPTIONS ({})", all.join(", ")),
+    let all = if all.is_empty() {
+        String::new()
+    } else {
+        format!(" OPTIONS ({})", all.join(", "))
     };
     format!(
         "CREATE EXTERNAL TABLE t ({}, PRIMARY KEY ({})) STORED AS TILEDB LOCATION {}{all}",

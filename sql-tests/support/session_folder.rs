@@ -55,9 +55,10 @@ impl SessionFolder {
             return Err(format!("{sql}: nothing was refused"));
         };
         let message = error.split("\nin ").next().unwrap_or_default();
-        match words.iter().all(|word| message.contains(word)) {
-            true => Ok(()),
-            false => Err(format!("{words:?} are not in: {error}")),
+        if words.iter().all(|word| message.contains(word)) {
+            Ok(())
+        } else {
+            Err(format!("{words:?} are not in: {error}"))
         }
     }
 }

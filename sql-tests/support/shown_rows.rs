@@ -71,9 +71,10 @@ impl ShownColumns {
 
     /// The coordinates, with all of their bits or with one zero. Without floats among the coordinates, the whole row.
     fn coordinates(&self, row: &Value, one_zero: bool) -> String {
-        match self.0.contains(&FloatRole::Dimension) {
-            true => self.of_dimensions(row, one_zero),
-            false => row.to_string(),
+        if self.0.contains(&FloatRole::Dimension) {
+            self.of_dimensions(row, one_zero)
+        } else {
+            row.to_string()
         }
     }
 

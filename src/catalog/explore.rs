@@ -288,9 +288,10 @@ impl MemberStores {
 
     /// The location of a file of this machine. libtiledb writes paths into URIs unescaped, so `%` is an ordinary character.
     fn local(&self, uri: &str) -> Result<Location> {
-        let path = match names_file(uri) {
-            true => uri.strip_prefix("file://").unwrap_or(uri),
-            false => uri,
+        let path = if names_file(uri) {
+            uri.strip_prefix("file://").unwrap_or(uri)
+        } else {
+            uri
         };
         local(path, &self.runtime)
     }

@@ -319,9 +319,10 @@ impl StatementTokens {
             ) => format!("\"{token}\""),
             Some(_) => "something else".to_owned(),
         };
-        let quotes = match self.among_options {
-            true => "; a value stands in single quotes",
-            false => "",
+        let quotes = if self.among_options {
+            "; a value stands in single quotes"
+        } else {
+            ""
         };
         Error::invalid(format!(
             "ATTACH or DETACH: found {found}, expected {expected}{quotes}; \

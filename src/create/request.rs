@@ -241,9 +241,10 @@ fn dimension_names(
             let has = |name: &str| columns.iter().any(|column| column.name() == name);
             let names = partitions.iter().map(|name| {
                 let meant = column_name(session.config_options(), name);
-                match !has(&meant) && has(name) {
-                    true => name.clone(),
-                    false => meant,
+                if !has(&meant) && has(name) {
+                    name.clone()
+                } else {
+                    meant
                 }
             });
             Ok(Some(names.collect()))

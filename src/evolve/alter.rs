@@ -114,9 +114,10 @@ async fn evolution(
             } => {
                 for name in column_names {
                     let name = name_of(name, session);
-                    evolution = match if_exists {
-                        true => evolution.drop_column_if_there(&name),
-                        false => evolution.drop_column(&name),
+                    evolution = if if_exists {
+                        evolution.drop_column_if_there(&name)
+                    } else {
+                        evolution.drop_column(&name)
                     };
                 }
             }
@@ -207,9 +208,10 @@ async fn add_column(
     let planned = plan(definition, session).await?;
     let field = planned.schema.fields().first().cloned();
     let field = field.ok_or_else(|| Error::internal("a column was planned to nothing"))?;
-    let mut evolution = match if_not_exists {
-        true => evolution.add_column_if_missing(&field)?,
-        false => evolution.add_column(&field)?,
+    let mut evolution = if if_not_exists {
+        evolution.add_column_if_missing(&field)?
+    } else {
+        evolution.add_column(&field)?
     };
     if let Some(default) = planned.column_defaults.get(field.name()) {
         let value = default_value(session, default, field.data_type())?;
@@ -294,9 +296,10 @@ pub(super) fn name_of(ident: Ident, session: &SessionState) -> String {
         .config_options()
         .sql_parser
         .enable_ident_normalization;
-    match lowers && ident.quote_style.is_none() {
-        true => ident.value.to_lowercase(),
-        false => ident.value,
+    if lowers && ident.quote_style.is_none() {
+        ident.value.to_lowercase()
+    } else {
+        ident.value
     }
 }
 

@@ -98,9 +98,10 @@ impl ChangeFunction for Evolve {
                     });
                     for name in names.map_err(in_option)? {
                         let name = alter::name_of(name, state);
-                        evolution = match key == DROP_IF_THERE {
-                            true => evolution.drop_column_if_there(&name),
-                            false => evolution.drop_column(&name),
+                        evolution = if key == DROP_IF_THERE {
+                            evolution.drop_column_if_there(&name)
+                        } else {
+                            evolution.drop_column(&name)
                         };
                     }
                 }

@@ -93,9 +93,10 @@ fn shown(name: &str) -> String {
 /// The name of an option for a message, unless it may be a secret that stands in the place of one.
 pub(crate) fn shown_name(name: &str) -> String {
     let in_a_name = |c: char| c.is_ascii_alphanumeric() || "._- \"".contains(c);
-    match name.len() <= LONGEST_NAME && name.chars().all(in_a_name) {
-        true => shown(name),
-        false => NOT_SHOWN.to_owned(),
+    if name.len() <= LONGEST_NAME && name.chars().all(in_a_name) {
+        shown(name)
+    } else {
+        NOT_SHOWN.to_owned()
     }
 }
 

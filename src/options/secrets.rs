@@ -88,9 +88,10 @@ impl StatementSecrets {
         for secret in &self.0 {
             masked = masked.replace(secret.as_str(), MASK);
         }
-        match self.0.is_empty() {
-            true => masked,
-            false => self.without_parts(&masked),
+        if self.0.is_empty() {
+            masked
+        } else {
+            self.without_parts(&masked)
         }
     }
 

@@ -143,9 +143,10 @@ fn shown_box(
 pub(super) fn key_and_value(item: MetadataItem) -> Result<(String, ScalarValue)> {
     let value = item.value;
     let in_pieces = value.datatype.is_string() || value.datatype.is_binary() || value.count != 1;
-    let values = match in_pieces {
-        true => CellValNum::Var,
-        false => CellValNum::Fixed(1),
+    let values = if in_pieces {
+        CellValNum::Var
+    } else {
+        CellValNum::Fixed(1)
     };
     let ty = ColumnType::plain(value.datatype, values, false, &TypeOptions::default());
     Ok((utf8(&item.key), shown(ty.ok().as_ref(), &value.bytes)))

@@ -243,9 +243,10 @@ fn check_column(name: &str, schema: &SchemaRef) -> tiledb_engine::Result<()> {
         return Ok(());
     }
     let known = || schema.fields().iter().map(|field| field.name());
-    let hint = match known().any(|known| known.eq_ignore_ascii_case(name)) {
-        true => "; ident() takes capital letters as they are, col() does not",
-        false => "",
+    let hint = if known().any(|known| known.eq_ignore_ascii_case(name)) {
+        "; ident() takes capital letters as they are, col() does not"
+    } else {
+        ""
     };
     Err(Error::invalid(format!(
         "there is no column \"{name}\", expected one of {}{hint}",

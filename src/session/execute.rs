@@ -216,9 +216,10 @@ async fn start_parsed(
     prepare(&state, &mut plan).await?;
     // These change the session, or are replaced by another plan.
     let changes = matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_));
-    let frame = match changes {
-        true => ctx.execute_logical_plan(plan).await?,
-        false => DataFrame::new(state, plan),
+    let frame = if changes {
+        ctx.execute_logical_plan(plan).await?
+    } else {
+        DataFrame::new(state, plan)
     };
     if changes && is_nothing(frame.logical_plan()) {
         return Ok(StartedStatement::Done { notice: None });

@@ -27,9 +27,10 @@ pub(super) async fn plan_statement(
         Ok(_) => describes_table(&statement),
         Err(error) => is_unknown_column(error),
     };
-    match looks_again {
-        true => written::plan(state, statement).await,
-        false => plan,
+    if looks_again {
+        written::plan(state, statement).await
+    } else {
+        plan
     }
 }
 

@@ -93,9 +93,10 @@ impl TypePlanner for WrittenTypes {
             && let Some(field) = others.plan_type_field(sql_type)?
         {
             let plain = Field::new("", field.data_type().clone(), true);
-            return Ok(Some(match *field == plain {
-                true => written(plain.data_type().clone()),
-                false => field,
+            return Ok(Some(if *field == plain {
+                written(plain.data_type().clone())
+            } else {
+                field
             }));
         }
         Ok(arrow_type(sql_type).map(written))

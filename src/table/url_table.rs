@@ -237,9 +237,10 @@ impl SchemaProvider for ArraySchemaProvider {
             return Ok(Some(table));
         }
         // A search for an array on a web server costs requests that most servers refuse.
-        let file = match location.names_web_file() {
-            true => self.inner.table(&location.path).await,
-            false => Ok(None),
+        let file = if location.names_web_file() {
+            self.inner.table(&location.path).await
+        } else {
+            Ok(None)
         };
         if let Ok(Some(table)) = file {
             return Ok(Some(table));

@@ -58,9 +58,10 @@ impl Shell {
         let checked = running.run(report::catch_panic(self.print_findings(args, quiet)));
         match checked.await {
             Some(Ok(found)) => {
-                let repaired = match args.repair {
-                    true => self.repair(args, &found).await,
-                    false => ExitCode::SUCCESS,
+                let repaired = if args.repair {
+                    self.repair(args, &found).await
+                } else {
+                    ExitCode::SUCCESS
                 };
                 match found.errors {
                     0 => repaired,

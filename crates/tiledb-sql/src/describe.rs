@@ -128,9 +128,10 @@ pub fn is_path(word: &str) -> bool {
 
 /// A place so that SQL takes it for a path, too: what lies in the current folder gets a `./` in front.
 pub fn as_path(place: &str) -> String {
-    match is_path(place) {
-        true => place.to_owned(),
-        false => format!("./{place}"),
+    if is_path(place) {
+        place.to_owned()
+    } else {
+        format!("./{place}")
     }
 }
 

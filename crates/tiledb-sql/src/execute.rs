@@ -102,9 +102,10 @@ impl<'a> StatementExecution<'a> {
             }
             return self.print_forever(execute_stream(plan, task)?).await;
         }
-        let most = match shows_all {
-            true => MaxRows::Unlimited,
-            false => self.printing.most_rows(),
+        let most = if shows_all {
+            MaxRows::Unlimited
+        } else {
+            self.printing.most_rows()
         };
         let schema = plan.schema();
         let executed = Arc::clone(&plan);

@@ -82,9 +82,10 @@ impl Shell {
     ) -> ShellFlow {
         if report::is_interrupt(error) {
             report::print_interrupt();
-            return match self.is_interactive {
-                true => ShellFlow::Interrupted,
-                false => ShellFlow::Stop(interrupt::exit_code()),
+            return if self.is_interactive {
+                ShellFlow::Interrupted
+            } else {
+                ShellFlow::Stop(interrupt::exit_code())
             };
         }
         if on_error == OnError::Stop || report::is_closed_output(error) {

@@ -113,9 +113,10 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         return Err(format!("{} changes rows: {}", case.name, before != after).into());
     }
     let requests = counting.requests.count.load(Ordering::SeqCst);
-    let remains = match tends {
-        true => goes_on(&counting.inner, case, &after).await?,
-        false => Vec::new(),
+    let remains = if tends {
+        goes_on(&counting.inner, case, &after).await?
+    } else {
+        Vec::new()
     };
     let point = async |n: usize| {
         let faulty = Faulty::new(copy_of(&base).await?, n, fault);
@@ -163,9 +164,10 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         return Ok(());
     }
     let some_kept = kept > 0 || fault == Fault::LosesTheAnswer;
-    match some_kept && requests > 1 {
-        true => Ok(()),
-        false => Err(format!("{requests} requests, {kept} kept, {changed} changed").into()),
+    if some_kept && requests > 1 {
+        Ok(())
+    } else {
+        Err(format!("{requests} requests, {kept} kept, {changed} changed").into())
     }
 }
 
@@ -271,9 +273,10 @@ async fn goes_on(
     let again = Faulty::new(copy_of(left).await?, usize::MAX, Fault::Dies);
     run(&again, case).await?;
     let ctx = session(&again)?;
-    let (place, modes) = match case.create.is_empty() {
-        true => ("group", &["array_metadata"][..]),
-        false => (
+    let (place, modes) = if case.create.is_empty() {
+        ("group", &["array_metadata"][..])
+    } else {
+        (
             "array",
             &[
                 "fragments",
@@ -281,7 +284,7 @@ async fn goes_on(
                 "fragment_metadata",
                 "array_metadata",
             ][..],
-        ),
+        )
     };
     let uri = format!("crash://store/{place}");
     for mode in modes {

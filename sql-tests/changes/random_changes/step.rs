@@ -67,9 +67,12 @@ impl Step {
                 let (column, value) = *rng.pick(kind.assignments);
                 let set = kind.columns[column];
                 let changed = kind.columns.iter().enumerate();
-                let changed = changed.map(|(i, name)| match i == column {
-                    true => format!("{value} AS {name}"),
-                    false => format!("t.{name}"),
+                let changed = changed.map(|(i, name)| {
+                    if i == column {
+                        format!("{value} AS {name}")
+                    } else {
+                        format!("t.{name}")
+                    }
                 });
                 let changed = changed.collect::<Vec<_>>().join(", ");
                 let rows =
@@ -121,9 +124,12 @@ impl Step {
         let all = kind.columns.join(", ");
         let values = kind.columns.iter().map(|name| format!("s.{name}"));
         let values = values.collect::<Vec<_>>().join(", ");
-        let updated = kind.columns.iter().map(|name| match *name == last {
-            true => format!("s.{name}"),
-            false => format!("t.{name}"),
+        let updated = kind.columns.iter().map(|name| {
+            if *name == last {
+                format!("s.{name}")
+            } else {
+                format!("t.{name}")
+            }
         });
         let updated = updated.collect::<Vec<_>>().join(", ");
         let keys = kind.columns[..kind.dimensions]
@@ -168,9 +174,10 @@ impl Step {
             Err(error) => {
                 let rightly = self.is_refused(ctx, kind, &error.to_string()).await?;
                 let unchanged = found(ctx, "SELECT * FROM t").await? == before;
-                return match rightly && unchanged {
-                    true => Ok(()),
-                    false => Err(format!("{error} (unchanged: {unchanged})").into()),
+                return if rightly && unchanged {
+                    Ok(())
+                } else {
+                    Err(format!("{error} (unchanged: {unchanged})").into())
                 };
             }
         };
@@ -188,9 +195,10 @@ impl Step {
             )
             .into());
         }
-        match expected_count == [format!("[{count}]")] {
-            true => Ok(()),
-            false => Err(format!("{count} rows changed, expected {expected_count:?}").into()),
+        if expected_count == [format!("[{count}]")] {
+            Ok(())
+        } else {
+            Err(format!("{count} rows changed, expected {expected_count:?}").into())
         }
     }
 

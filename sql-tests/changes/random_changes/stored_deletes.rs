@@ -53,9 +53,10 @@ async fn stored_deletes(duplicates: bool) -> Result<(), Failed> {
         nested +=
             usize::from(survivors.is_some_and(|tree| matches!(tree, DeleteCondition::Any(_))));
     }
-    match stored > tries / 2 && nested > tries / 8 {
-        true => Ok(()),
-        false => Err(format!("{stored} conditions, {nested} with alternatives").into()),
+    if stored > tries / 2 && nested > tries / 8 {
+        Ok(())
+    } else {
+        Err(format!("{stored} conditions, {nested} with alternatives").into())
     }
 }
 
@@ -80,9 +81,10 @@ async fn survivors_of(
     let mut deletes = paths.collect::<std::io::Result<Vec<_>>>()?;
     deletes.retain(|path| path.extension().is_some_and(|extension| extension == "del"));
     let [delete] = deletes.as_slice() else {
-        return match expected.len() == cells.len() && deletes.is_empty() {
-            true => Ok(None),
-            false => Err(format!("{deletes:?} were stored").into()),
+        return if expected.len() == cells.len() && deletes.is_empty() {
+            Ok(None)
+        } else {
+            Err(format!("{deletes:?} were stored").into())
         };
     };
     let tree = DeleteCondition::decode_delete(&contents(&std::fs::read(delete)?))?;
@@ -94,9 +96,10 @@ async fn survivors_of(
         read.map(|(x, y, v, s)| format!("[{}]", ((x * 100 + y) * 100 + v) * 1000 + i32::from(*s)));
     let mut read = read.collect::<Vec<_>>();
     read.sort();
-    match read == expected && tree.clone().flat() == tree {
-        true => Ok(Some(tree)),
-        false => Err(format!("libtiledb reads {read:?}, not {expected:?}: {tree:?}").into()),
+    if read == expected && tree.clone().flat() == tree {
+        Ok(Some(tree))
+    } else {
+        Err(format!("libtiledb reads {read:?}, not {expected:?}: {tree:?}").into())
     }
 }
 

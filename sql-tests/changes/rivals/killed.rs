@@ -179,8 +179,9 @@ async fn tidied(place: &Path, expected: &[String]) -> Result<(), Failed> {
     }
     nothing_wrong(&ctx, &array, true).await?;
     let found = held(place).await?;
-    match found == expected {
-        true => Ok(()),
-        false => Err(format!("{expected:?} became {found:?}").into()),
+    if found == expected {
+        Ok(())
+    } else {
+        Err(format!("{expected:?} became {found:?}").into())
     }
 }

@@ -178,9 +178,10 @@ async fn at_once(kind: Kind) -> Result<(), Failed> {
     }
     let left = left(&ctx, &shared, &ledgers).await;
     left.map_err(|error| format!("{summary}\n{}", error.message().unwrap_or_default()))?;
-    match enough() {
-        true => Ok(()),
-        false => Err(format!("too little was done: {summary}").into()),
+    if enough() {
+        Ok(())
+    } else {
+        Err(format!("too little was done: {summary}").into())
     }
 }
 
@@ -324,15 +325,16 @@ async fn transfer(
     let from = rng.below(ACCOUNTS as usize) as i64;
     let to = (from + 1 + rng.below(ACCOUNTS as usize - 1) as i64) % ACCOUNTS;
     let amount = rng.between(1, 9);
-    let sql = match rng.chance(50) && shared.kind == Kind::Sparse {
-        true => format!(
+    let sql = if rng.chance(50) && shared.kind == Kind::Sparse {
+        format!(
             "MERGE INTO t USING (VALUES ({from}, -{amount}), ({to}, {amount})) AS n(k, d) ON t.x = n.k \
              WHEN MATCHED THEN UPDATE SET v = v + n.d, s = s + 1"
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "UPDATE t SET s = s + 1, v = CASE x WHEN {from} THEN v - {amount} ELSE v + {amount} END \
              WHERE x IN ({from}, {to})"
-        ),
+        )
     };
     let ended = run(ctx, &sql).await;
     ledger.transfers += i64::from(outcome(shared, &sql, ended)?);

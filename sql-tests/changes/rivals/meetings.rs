@@ -188,9 +188,10 @@ async fn complete_fragments_count_until_they_are_old() -> Result<(), Failed> {
         .set_modified(old)?;
     run(&ctx, "UPDATE t SET v = -1 WHERE x IN (25, 26)").await?;
     let changed = rows(&ctx, "SELECT x FROM t WHERE v = -1 ORDER BY x").await?;
-    match changed == ["25", "26", "30"] {
-        true => Ok(()),
-        false => Err(format!("{changed:?}").into()),
+    if changed == ["25", "26", "30"] {
+        Ok(())
+    } else {
+        Err(format!("{changed:?}").into())
     }
 }
 
@@ -359,15 +360,11 @@ async fn the_last_to_end_wins(insert: &str, beside: &'static [&'static str]) -> 
         let ctx = faulty_store::session(&quiet(&inner))?;
         execute(&ctx, OPEN).await?;
         let found = rows(&ctx, WRITTEN).await?;
-        match found == ["1"] || seen.load(Ordering::SeqCst) {
-            true => Ok::<usize, Failed>(requests),
-            false => {
-                let there = rows(&ctx, "SELECT length(s) FROM t WHERE k = 5").await?;
-                Err(
-                    format!("{beside:?} before request {n} hide the row of {insert}: {there:?}")
-                        .into(),
-                )
-            }
+        if found == ["1"] || seen.load(Ordering::SeqCst) {
+            Ok::<usize, Failed>(requests)
+        } else {
+            let there = rows(&ctx, "SELECT length(s) FROM t WHERE k = 5").await?;
+            Err(format!("{beside:?} before request {n} hide the row of {insert}: {there:?}").into())
         }
     };
     let requests = meet(usize::MAX).await?;

@@ -95,8 +95,9 @@ async fn nothing_wrong(ctx: &SessionContext, array: &Path, at_all: bool) -> Resu
     };
     let findings = format!("SELECT * FROM tiledb_check('{}') {only}", array.display());
     let findings = rows(ctx, &findings).await?;
-    match findings.is_empty() {
-        true => Ok(()),
-        false => Err(format!("{findings:?}").into()),
+    if findings.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{findings:?}").into())
     }
 }

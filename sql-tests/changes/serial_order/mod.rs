@@ -297,8 +297,9 @@ async fn races(kind: ArrayKind) -> Result<(), Failed> {
             break;
         }
     }
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(wrong.join("\n").into()),
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n").into())
     }
 }

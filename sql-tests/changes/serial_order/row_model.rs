@@ -296,9 +296,10 @@ impl RandomStatement {
                 format!("DELETE FROM {table} WHERE {}", rows.sql(plus))
             }
             Self::Merge { rows, deletes } => {
-                let delete = match deletes {
-                    true => format!("WHEN MATCHED AND {table}.v % 2 <> 0 THEN DELETE "),
-                    false => String::new(),
+                let delete = if deletes {
+                    format!("WHEN MATCHED AND {table}.v % 2 <> 0 THEN DELETE ")
+                } else {
+                    String::new()
                 };
                 format!(
                     "MERGE INTO {table} USING (VALUES {}) AS n(k, v) ON {table}.k = n.k {delete}\

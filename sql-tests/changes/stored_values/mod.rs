@@ -45,9 +45,10 @@ async fn kept_numbers_in_dense_boxes() -> Result<(), Failed> {
 | 3 | 2021-01-03 | b | 30 |
 | 4 | 2020-01-04 | a | 4  |
 +---+------------+---+----+";
-    match shown == expected {
-        true => Ok(()),
-        false => Err(shown.into()),
+    if shown == expected {
+        Ok(())
+    } else {
+        Err(shown.into())
     }
 }
 

@@ -219,8 +219,9 @@ async fn nulls_are_kept(array: &str) -> Result<(), Failed> {
     desk.run(&format!("UPDATE t SET {attribute} = {attribute}"))
         .await?;
     let after = desk.shown(rows).await?;
-    match before == after {
-        true => Ok(()),
-        false => Err(format!("{before}\n{after}").into()),
+    if before == after {
+        Ok(())
+    } else {
+        Err(format!("{before}\n{after}").into())
     }
 }

@@ -169,8 +169,9 @@ async fn expect(ctx: &SessionContext, query: &str, expected: i64) -> Result<(), 
         .iter()
         .map(|batch| batch.column(0).as_primitive::<Int64Type>().value(0))
         .sum::<i64>();
-    match found == expected {
-        true => Ok(()),
-        false => Err(format!("{query} gives {found}, not {expected}").into()),
+    if found == expected {
+        Ok(())
+    } else {
+        Err(format!("{query} gives {found}, not {expected}").into())
     }
 }

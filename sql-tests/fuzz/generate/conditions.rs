@@ -26,9 +26,10 @@ impl Generator {
                 return Expr::test("(NOT {})", vec![one]);
             }
             let other = self.condition(scope, depth - 1);
-            let op = match self.chance(55) {
-                true => "({} AND {})",
-                false => "({} OR {})",
+            let op = if self.chance(55) {
+                "({} AND {})"
+            } else {
+                "({} OR {})"
             };
             return Expr::test(op, vec![one, other]);
         }
@@ -117,9 +118,10 @@ impl Generator {
                 match text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')) {
                     Some(inner) => {
                         let prefix: String = inner.chars().take(2).collect();
-                        match prefix.contains(['\'', '{']) {
-                            true => Expr::test("({} LIKE {})", vec![column, value]),
-                            false => Expr::test(format!("({{}} LIKE '{prefix}%')"), vec![column]),
+                        if prefix.contains(['\'', '{']) {
+                            Expr::test("({} LIKE {})", vec![column, value])
+                        } else {
+                            Expr::test(format!("({{}} LIKE '{prefix}%')"), vec![column])
                         }
                     }
                     None => Expr::test("({} > {})", vec![column, value]),
@@ -176,20 +178,17 @@ impl Generator {
     fn in_query(&mut self, scope: &Scope, depth: usize) -> Option<Expr> {
         let named = self.outer(scope)?;
         let kind = named.column.kind;
-        let query = match self.chance(25) {
-            true => {
-                let (select, inner) = self.tied(scope)?;
-                let item = inner.of_kind(&mut self.rng, kind)?.expr();
-                one_item(select, item)
-            }
-            false => {
-                let kinds = vec![kind];
-                let wanted = Wanted {
-                    kinds,
-                    sorting: true,
-                };
-                self.query(depth.saturating_sub(1), &wanted).query
-            }
+        let query = if self.chance(25) {
+            let (select, inner) = self.tied(scope)?;
+            let item = inner.of_kind(&mut self.rng, kind)?.expr();
+            one_item(select, item)
+        } else {
+            let kinds = vec![kind];
+            let wanted = Wanted {
+                kinds,
+                sorting: true,
+            };
+            self.query(depth.saturating_sub(1), &wanted).query
         };
         let not = self.chance(30);
         let (value, query) = (Box::new(named.expr()), Box::new(query));
@@ -197,45 +196,40 @@ impl Generator {
     }
 
     fn exists(&mut self, scope: &Scope, depth: usize) -> Option<Expr> {
-        let query = match self.chance(75) {
-            true => {
-                let (select, _) = self.tied(scope)?;
-                one_item(select, Expr::literal(Kind::Int, "1"))
-            }
-            false => {
-                self.query(depth.saturating_sub(1), &Wanted::default())
-                    .query
-            }
+        let query = if self.chance(75) {
+            let (select, _) = self.tied(scope)?;
+            one_item(select, Expr::literal(Kind::Int, "1"))
+        } else {
+            self.query(depth.saturating_sub(1), &Wanted::default())
+                .query
         };
         let exists = Expr::new(Kind::Bool, true, Node::Exists(Box::new(query)));
-        Some(match self.chance(40) {
-            true => Expr::test("(NOT {})", vec![exists]),
-            false => exists,
+        Some(if self.chance(40) {
+            Expr::test("(NOT {})", vec![exists])
+        } else {
+            exists
         })
     }
 
     /// A query of one value.
     pub fn scalar(&mut self, kind: Kind, scope: &Scope, depth: usize) -> Option<Expr> {
-        let query = match self.chance(45) {
-            true => {
-                let (select, inner) = self.tied(scope)?;
-                let item = self.end_of(kind, &inner)?;
-                one_item(select, item)
-            }
-            false => {
-                let (from, inner) = self.from(depth.min(1));
-                let item = self.end_of(kind, &inner)?;
-                let filter = self.chance(50).then(|| self.condition(&inner, 1));
-                let select = Select {
-                    distinct: Distinct::No,
-                    items: Vec::new(),
-                    from,
-                    filter,
-                    group: None,
-                    having: None,
-                };
-                one_item(select, item)
-            }
+        let query = if self.chance(45) {
+            let (select, inner) = self.tied(scope)?;
+            let item = self.end_of(kind, &inner)?;
+            one_item(select, item)
+        } else {
+            let (from, inner) = self.from(depth.min(1));
+            let item = self.end_of(kind, &inner)?;
+            let filter = self.chance(50).then(|| self.condition(&inner, 1));
+            let select = Select {
+                distinct: Distinct::No,
+                items: Vec::new(),
+                from,
+                filter,
+                group: None,
+                having: None,
+            };
+            one_item(select, item)
         };
         Some(Expr::new(kind, false, Node::Scalar(Box::new(query))))
     }

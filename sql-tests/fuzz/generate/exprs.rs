@@ -49,14 +49,13 @@ impl Generator {
             _ => {
                 let when = self.condition(scope, depth);
                 let args = vec![when, one, other];
-                match self.chance(70) {
-                    true => Expr::op(kind, "CASE WHEN {} THEN {} ELSE {} END", args),
-                    false => {
-                        let when = self.condition(scope, 0);
-                        let (second, more) = (self.expr(kind, scope, 0), args);
-                        let args = [more[..2].to_vec(), vec![when, second]].concat();
-                        Expr::op(kind, "CASE WHEN {} THEN {} WHEN {} THEN {} END", args)
-                    }
+                if self.chance(70) {
+                    Expr::op(kind, "CASE WHEN {} THEN {} ELSE {} END", args)
+                } else {
+                    let when = self.condition(scope, 0);
+                    let (second, more) = (self.expr(kind, scope, 0), args);
+                    let args = [more[..2].to_vec(), vec![when, second]].concat();
+                    Expr::op(kind, "CASE WHEN {} THEN {} WHEN {} THEN {} END", args)
                 }
             }
         }
@@ -110,9 +109,10 @@ impl Generator {
         }
         let one = self.expr(Kind::Int, scope, depth);
         if !one.tame {
-            return match self.chance(50) {
-                true => Expr::op(Kind::Int, "TRY_CAST({} AS BIGINT)", vec![one]),
-                false => one,
+            return if self.chance(50) {
+                Expr::op(Kind::Int, "TRY_CAST({} AS BIGINT)", vec![one])
+            } else {
+                one
             };
         }
         let constant = 1 + self.rng.below(5);
@@ -124,9 +124,10 @@ impl Generator {
             4 => Expr::op(Kind::Int, "CAST({} AS BIGINT)", vec![one]),
             5 => {
                 let other = self.expr(Kind::Int, scope, 0);
-                match other.tame {
-                    true => Expr::op(Kind::Int, "({} - {})", vec![one, other]),
-                    false => Expr::op(Kind::Int, "abs({})", vec![one]),
+                if other.tame {
+                    Expr::op(Kind::Int, "({} - {})", vec![one, other])
+                } else {
+                    Expr::op(Kind::Int, "abs({})", vec![one])
                 }
             }
             _ => Expr::op(Kind::Int, "({} * 2)", vec![one]),

@@ -19,9 +19,10 @@ impl Generator {
     /// A `FROM` clause and what it brings into scope.
     pub fn from(&mut self, depth: usize) -> (From, Scope) {
         let (mut from, mut scope) = self.part(depth);
-        let joins = match self.lone {
-            true => 0,
-            false => self.rng.weighted(&[(55, 0), (32, 1), (13, 2)]),
+        let joins = if self.lone {
+            0
+        } else {
+            self.rng.weighted(&[(55, 0), (32, 1), (13, 2)])
         };
         for _ in 0..joins {
             let (right, other) = self.part(depth.min(1));
@@ -167,18 +168,17 @@ impl Generator {
     ) -> Option<(From, Scope)> {
         let pairs = scope.rows.saturating_mul(other.rows);
         let (kind, on, rows) = if pairs <= self.most_rows && self.chance(15) {
-            match self.chance(50) {
-                true => ("CROSS JOIN", On::Nothing, pairs),
-                false => {
-                    let kind = *self.rng.pick(&["INNER JOIN", "LEFT JOIN", "FULL JOIN"]);
-                    let (l, r) = self.pair(scope, other, false)?;
-                    let op = *self.rng.pick(&["({} < {})", "({} >= {})", "({} <> {})"]);
-                    (
-                        kind,
-                        On::Condition(Expr::test(op, vec![l.expr(), r.expr()])),
-                        pairs,
-                    )
-                }
+            if self.chance(50) {
+                ("CROSS JOIN", On::Nothing, pairs)
+            } else {
+                let kind = *self.rng.pick(&["INNER JOIN", "LEFT JOIN", "FULL JOIN"]);
+                let (l, r) = self.pair(scope, other, false)?;
+                let op = *self.rng.pick(&["({} < {})", "({} >= {})", "({} <> {})"]);
+                (
+                    kind,
+                    On::Condition(Expr::test(op, vec![l.expr(), r.expr()])),
+                    pairs,
+                )
             }
         } else {
             let (l, r) = self.pair(scope, other, true)?;

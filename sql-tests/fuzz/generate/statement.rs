@@ -49,9 +49,10 @@ impl Generator {
             ctes.push(Cte { name, query, step });
         }
         let depth = self.rng.weighted(&[(25, 0), (40, 1), (35, DEPTH)]);
-        let mut query = match self.chance(4) {
-            true => self.count_of_some(),
-            false => self.query(depth, &Wanted::default()).query,
+        let mut query = if self.chance(4) {
+            self.count_of_some()
+        } else {
+            self.query(depth, &Wanted::default()).query
         };
         query.ctes = ctes;
         let mut statement = Statement {

@@ -59,9 +59,10 @@ fn every_feature_is_generated() -> Result<(), Failed> {
             missing.remove(feature);
         }
     }
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(format!("never made: {missing:?}").into()),
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("never made: {missing:?}").into())
     }
 }
 
@@ -83,9 +84,10 @@ fn most_statements_run() -> Result<(), Failed> {
             Err(e) => errors.push(format!("{e:?}: {}", text(&statement))),
         }
     }
-    match good * 100 >= RUN * SHARE_PERCENT {
-        true => Ok(()),
-        false => Err(format!("{good} of {RUN} run\n{}", errors.join("\n")).into()),
+    if good * 100 >= RUN * SHARE_PERCENT {
+        Ok(())
+    } else {
+        Err(format!("{good} of {RUN} run\n{}", errors.join("\n")).into())
     }
 }
 
@@ -98,8 +100,9 @@ fn a_seed_gives_the_same_statements() -> Result<(), Failed> {
             .map(|s| text(&s))
             .collect::<Vec<_>>()
     };
-    match texts() == texts() {
-        true => Ok(()),
-        false => Err("statements differ from run to run".into()),
+    if texts() == texts() {
+        Ok(())
+    } else {
+        Err("statements differ from run to run".into())
     }
 }

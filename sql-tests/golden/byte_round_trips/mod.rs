@@ -185,9 +185,10 @@ fn commits() -> std::result::Result<(), Failed> {
                     }
                     _ => (entry.path.as_str(), None),
                 });
-                match bytes.starts_with(LIST_START.as_bytes()) {
-                    true => encode_commit_list(entries),
-                    false => encode_consolidated_commits(entries),
+                if bytes.starts_with(LIST_START.as_bytes()) {
+                    encode_commit_list(entries)
+                } else {
+                    encode_consolidated_commits(entries)
                 }
             }),
             Some(CommitKind::Ignore) => {

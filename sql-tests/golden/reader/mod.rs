@@ -34,9 +34,10 @@ fn path(array: &str) -> String {
 }
 
 fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, wanted: T) -> Result<(), Failed> {
-    match found == wanted {
-        true => Ok(()),
-        false => Err(format!("{what}: expected {wanted:?}, found {found:?}").into()),
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(format!("{what}: expected {wanted:?}, found {found:?}").into())
     }
 }
 
@@ -102,9 +103,10 @@ fn check_box(array: &Array, batches: &[RecordBatch]) -> Result<(), Failed> {
             return Err(format!("cells lie outside of {side:?}").into());
         }
     }
-    match batches.iter().any(|b| b.num_rows() > 0) && around.is_empty() {
-        true => Err("there are rows outside of all boxes".into()),
-        false => Ok(()),
+    if batches.iter().any(|b| b.num_rows() > 0) && around.is_empty() {
+        Err("there are rows outside of all boxes".into())
+    } else {
+        Ok(())
     }
 }
 
@@ -260,9 +262,10 @@ async fn fails(scan: ArrayScan, words: &[&str]) -> Result<(), Failed> {
         return Err(format!("no error: {what}").into());
     };
     let error = error.to_string();
-    match words.iter().all(|word| error.contains(word)) {
-        true => Ok(()),
-        false => Err(format!("expected {words:?} in: {error}").into()),
+    if words.iter().all(|word| error.contains(word)) {
+        Ok(())
+    } else {
+        Err(format!("expected {words:?} in: {error}").into())
     }
 }
 

@@ -161,9 +161,10 @@ pub fn edit_tiles(
     let cells = |tile: usize, metadata: &Metadata| {
         let last = tile as u64 + 1 == metadata.footer.sparse_tile_count;
         let footer = &metadata.footer;
-        match footer.dense || last {
-            true => footer.last_tile_cell_count as usize,
-            false => metadata.schema.capacity as usize,
+        if footer.dense || last {
+            footer.last_tile_cell_count as usize
+        } else {
+            metadata.schema.capacity as usize
         }
     };
     let offsets = decode_u64s(metadata.section(start), "offsets").expect("offsets");

@@ -165,8 +165,9 @@ fn explained() -> Result<(), Failed> {
         .iter()
         .map(|rule| (rule.name(), rule.severity().name()))
         .collect();
-    match rows == expected {
-        true => Ok(()),
-        false => Err(format!("the page has {rows:?}\nexpected {expected:?}").into()),
+    if rows == expected {
+        Ok(())
+    } else {
+        Err(format!("the page has {rows:?}\nexpected {expected:?}").into())
     }
 }

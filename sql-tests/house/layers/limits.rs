@@ -33,9 +33,10 @@ fn tracked_files_fit() -> Result<(), Failed> {
     });
     let mut wrong = problems(&paths);
     wrong.extend(sizes.filter_map(|(path, size)| too_large(path, size)));
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(wrong.join("\n").into()),
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n").into())
     }
 }
 
@@ -212,9 +213,10 @@ fn finds_tracked() -> Result<(), Failed> {
     made().map_err(|e| e.to_string())?;
     let mut found = tracked(folder.path())?;
     found.sort();
-    match found == [".gitignore", "a/b", "a/target/d"] {
-        true => Ok(()),
-        false => Err(format!("found {found:?}").into()),
+    if found == [".gitignore", "a/b", "a/target/d"] {
+        Ok(())
+    } else {
+        Err(format!("found {found:?}").into())
     }
 }
 
@@ -296,8 +298,9 @@ fn finds_sizes() -> Result<(), Failed> {
         "b.rs:8: one has 81 lines, more than 80",
         "d.rs has 501 lines, more than 500: split it along its ideas",
     ];
-    match all == expected {
-        true => Ok(()),
-        false => Err(format!("found {all:?}").into()),
+    if all == expected {
+        Ok(())
+    } else {
+        Err(format!("found {all:?}").into())
     }
 }

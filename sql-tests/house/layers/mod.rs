@@ -98,9 +98,10 @@ fn depend_downward_only() -> Result<(), Failed> {
     }
     wrong.sort();
     wrong.dedup();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(wrong.join("\n").into()),
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n").into())
     }
 }
 
@@ -160,9 +161,10 @@ fn files_and_functions_are_short() -> Result<(), Failed> {
         wrong.extend(limits::too_long(&name.to_string(), &text));
     }
     wrong.sort();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(wrong.join("\n").into()),
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n").into())
     }
 }
 

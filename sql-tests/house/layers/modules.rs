@@ -87,9 +87,10 @@ fn finds_circles() -> Result<(), Failed> {
         "a: y -> z -> x -> y",
         "a: z -> x -> y -> z",
     ];
-    match none.is_empty() && some == expected {
-        true => Ok(()),
-        false => Err(format!("found {none:?} and {some:?}").into()),
+    if none.is_empty() && some == expected {
+        Ok(())
+    } else {
+        Err(format!("found {none:?} and {some:?}").into())
     }
 }
 
@@ -205,8 +206,9 @@ fn finds_paths() -> Result<(), Failed> {
     let found = used(text, &module).into_iter();
     let mut found = found.map(|path| path.join("::")).collect::<Vec<_>>();
     found.sort();
-    match found == ["a", "a::b::C", "a::d::E", "a::d::F", "m::x", "p::q", "r::s"] {
-        true => Ok(()),
-        false => Err(format!("found {found:?}").into()),
+    if found == ["a", "a::b::C", "a::d::E", "a::d::F", "m::x", "p::q", "r::s"] {
+        Ok(())
+    } else {
+        Err(format!("found {found:?}").into())
     }
 }

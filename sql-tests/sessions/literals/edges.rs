@@ -281,9 +281,10 @@ async fn in_changes() -> std::result::Result<(), Failed> {
                 let changed = strict(changed.column(0), &DataType::Int64)?;
                 let changed = changed.as_primitive::<Int64Type>().value(0);
                 assert_eq!(usize::try_from(changed), Ok(expected.len()), "{sql}");
-                let left = match sql.starts_with("DELETE") {
-                    true => (0..6).filter(|id| !expected.contains(id)).collect(),
-                    false => expected.to_vec(),
+                let left = if sql.starts_with("DELETE") {
+                    (0..6).filter(|id| !expected.contains(id)).collect()
+                } else {
+                    expected.to_vec()
                 };
                 let shown = match sql.split(' ').next() {
                     Some("DELETE") => "true",

@@ -193,9 +193,10 @@ async fn several_rounds_are_as_one() -> Result<(), Failed> {
                 "?all_versions=true&system_columns=true",
                 "?timestamp_start=12",
             ] {
-                let query = match window.contains("system") {
-                    true => format!("SELECT x, a, s, __timestamp FROM '{path}{window}'"),
-                    false => format!("SELECT x, a, s FROM '{path}{window}'"),
+                let query = if window.contains("system") {
+                    format!("SELECT x, a, s, __timestamp FROM '{path}{window}'")
+                } else {
+                    format!("SELECT x, a, s FROM '{path}{window}'")
                 };
                 rows.push(crate::support::neutral_rows::rows(
                     &ctx.sql(&query).await?.collect().await?,

@@ -89,9 +89,10 @@ impl Shelf {
     /// Creates the array and fills it with so many rows.
     async fn new(create: &str, rows: usize, is_local: bool) -> Result<Self, Failed> {
         let folder = tempfile::tempdir()?;
-        let uri = match is_local {
-            true => folder.path().join("array").display().to_string(),
-            false => "shelf://store/array".to_owned(),
+        let uri = if is_local {
+            folder.path().join("array").display().to_string()
+        } else {
+            "shelf://store/array".to_owned()
         };
         let store = (!is_local).then(|| Arc::new(InMemory::new()) as Arc<dyn ObjectStore>);
         let shelf = Self {

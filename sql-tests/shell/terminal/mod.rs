@@ -120,9 +120,10 @@ impl Terminal {
         let not_so = |screen: &mut Screen| !is_so(&screen.text());
         let guard = screen.lock().unwrap();
         let (screen, waited) = writes.wait_timeout_while(guard, LIMIT, not_so).unwrap();
-        match waited.timed_out() {
-            false => Ok(()),
-            true => Err(format!("waited for {what} in vain:\n{}", screen.text()).into()),
+        if waited.timed_out() {
+            Err(format!("waited for {what} in vain:\n{}", screen.text()).into())
+        } else {
+            Ok(())
         }
     }
 

@@ -133,8 +133,9 @@ fn shows_what_is_left() -> Result<(), Failed> {
         screen.write(piece);
     }
     let text = screen.text();
-    match text == "one\nt\u{e4}\nxbcdef\ny!" {
-        true => Ok(()),
-        false => Err(format!("the screen shows {text:?}").into()),
+    if text == "one\nt\u{e4}\nxbcdef\ny!" {
+        Ok(())
+    } else {
+        Err(format!("the screen shows {text:?}").into())
     }
 }

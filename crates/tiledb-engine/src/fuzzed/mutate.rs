@@ -378,9 +378,10 @@ fn graft(input: &mut Input, other: &Input, random: &mut Random, mends: bool) {
     let span = |input: &Input, first: usize, random: &mut Random| {
         let field = input.fields[first];
         let last = (first + random.below(6)).min(input.fields.len() - 1);
-        let end = match random.once_in(2) {
-            true => field.end(),
-            false => input.fields[last].end().max(field.end()),
+        let end = if random.once_in(2) {
+            field.end()
+        } else {
+            input.fields[last].end().max(field.end())
         };
         field.start.min(input.bytes.len())..end.min(input.bytes.len())
     };

@@ -120,9 +120,10 @@ pub fn choose(
         let whole = grouping.size_ratio <= 0.0
             && grouping.max_fragments >= run.len()
             && grouping.max_bytes == u64::MAX;
-        match whole {
-            true => merge_whole(all, &run, grouping, terms, &mut groups),
-            false => merge_parts(all, &run, grouping, terms, &mut groups),
+        if whole {
+            merge_whole(all, &run, grouping, terms, &mut groups)
+        } else {
+            merge_parts(all, &run, grouping, terms, &mut groups)
         }
     }
     groups.truncate(grouping.steps);
@@ -260,9 +261,10 @@ pub fn obstacle(all: &[MergeCandidate], group: &[usize], terms: MergeTerms) -> O
     for (_, other) in others {
         let meets = |(t1, t2): (u64, u64)| other.t1 <= t2 && other.t2 >= t1;
         // Where cells keep their times, only cells of one time could change places.
-        let between = match terms.timestamps {
-            true => meets(whole) && members().any(|c| meets((c.t1, c.t2))),
-            false => meets(whole),
+        let between = if terms.timestamps {
+            meets(whole) && members().any(|c| meets((c.t1, c.t2)))
+        } else {
+            meets(whole)
         };
         if between {
             return Some(Obstacle::Between(other.name.clone()));

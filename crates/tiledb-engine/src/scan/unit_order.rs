@@ -139,9 +139,10 @@ async fn order_units(
     let statistics = plan.statistics_cache.statistics(&columns, &candidates)?;
     let keys = wanted.iter().zip(statistics.columns);
     let keys = keys.map(|(wanted, column)| SortColumn {
-        values: match wanted.descending {
-            true => column.max,
-            false => column.min,
+        values: if wanted.descending {
+            column.max
+        } else {
+            column.min
         },
         options: Some(SortOptions {
             descending: wanted.descending,

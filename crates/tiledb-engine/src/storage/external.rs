@@ -95,9 +95,10 @@ impl MemberLink<'_> {
                     prefixes.iter().any(|prefix| prefix.address.has(&address))
                 }
             };
-        match is_allowed {
-            true => Ok(location),
-            false => Err(self.refused(location.uri())),
+        if is_allowed {
+            Ok(location)
+        } else {
+            Err(self.refused(location.uri()))
         }
     }
 
@@ -185,9 +186,10 @@ impl ComparableLocation {
 
     /// The address of a location: the origin of its URI, and its path in the store.
     fn of(location: &Location) -> Result<Self> {
-        let origin = match is_local(location.uri()) {
-            true => None,
-            false => Self::parse(origin(location.uri()))?.origin,
+        let origin = if is_local(location.uri()) {
+            None
+        } else {
+            Self::parse(origin(location.uri()))?.origin
         };
         Ok(Self {
             origin,
@@ -242,9 +244,10 @@ impl FromStr for ExternalMembers {
 
 impl LocationPrefix {
     fn parse(text: &str) -> Result<Self> {
-        let is_whole = match is_local(text) {
-            true => text.contains(":/") || std::path::Path::new(text).is_absolute(),
-            false => true,
+        let is_whole = if is_local(text) {
+            text.contains(":/") || std::path::Path::new(text).is_absolute()
+        } else {
+            true
         };
         if !is_whole {
             return Err(Error::invalid(format!(

@@ -22,9 +22,10 @@ pub(super) fn of_store(verb: &str, uri: &str, error: object_store::Error) -> Err
         error,
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }
     );
-    let kind = match refused || io_kind(&error) == Some(io::ErrorKind::PermissionDenied) {
-        true => ErrorKind::PermissionDenied,
-        false => ErrorKind::Storage,
+    let kind = if refused || io_kind(&error) == Some(io::ErrorKind::PermissionDenied) {
+        ErrorKind::PermissionDenied
+    } else {
+        ErrorKind::Storage
     };
     Error::new(kind, format!("cannot {verb} {uri}")).with_source(error)
 }

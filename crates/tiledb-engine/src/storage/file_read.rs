@@ -108,9 +108,10 @@ fn open_and_read(
         WantedPart::End(len) => vec![file_bytes.saturating_sub(len)..file_bytes],
         WantedPart::Ranges(ranges) => ranges,
     };
-    let buffers = match ranges.iter().all(|range| range.end <= file_bytes) {
-        true => read_all(&mut file, ranges, buffers, waiter)?,
-        false => Vec::new(),
+    let buffers = if ranges.iter().all(|range| range.end <= file_bytes) {
+        read_all(&mut file, ranges, buffers, waiter)?
+    } else {
+        Vec::new()
     };
     Ok(FileRead {
         file_bytes,

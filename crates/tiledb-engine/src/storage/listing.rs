@@ -299,9 +299,10 @@ impl FolderTimes {
 
         let nanos = u32::try_from(metadata.ctime_nsec()).unwrap_or(0);
         let since = Duration::new(metadata.ctime().unsigned_abs(), 0);
-        let changed = match metadata.ctime() < 0 {
-            true => SystemTime::UNIX_EPOCH.checked_sub(since)?,
-            false => SystemTime::UNIX_EPOCH.checked_add(since)?,
+        let changed = if metadata.ctime() < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(since)?
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(since)?
         };
         Some(Self {
             modified: metadata.modified().ok()?,

@@ -160,9 +160,10 @@ impl Location {
 
     /// A URI that means the folder from anywhere on this machine.
     pub(crate) fn absolute_uri(&self) -> String {
-        match self.uri.contains("://") {
-            true => self.uri.trim_end_matches('/').to_owned(),
-            false => format!("file:///{}", self.root),
+        if self.uri.contains("://") {
+            self.uri.trim_end_matches('/').to_owned()
+        } else {
+            format!("file:///{}", self.root)
         }
     }
 

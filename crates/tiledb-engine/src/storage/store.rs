@@ -271,9 +271,10 @@ impl Storage {
 
     /// The files of the array, where they are.
     fn files(&self) -> Files<'_> {
-        match self.location.is_on_disk() {
-            true => Files::Disk(DiskFiles { storage: self }),
-            false => Files::Objects(ObjectFiles { storage: self }),
+        if self.location.is_on_disk() {
+            Files::Disk(DiskFiles { storage: self })
+        } else {
+            Files::Objects(ObjectFiles { storage: self })
         }
     }
 
@@ -330,9 +331,10 @@ impl IoOptions {
     };
 
     fn of(location: &Location) -> Self {
-        match location.is_files() {
-            true => Self::LOCAL,
-            false => Self::REMOTE,
+        if location.is_files() {
+            Self::LOCAL
+        } else {
+            Self::REMOTE
         }
     }
 }

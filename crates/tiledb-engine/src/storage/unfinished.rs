@@ -80,9 +80,10 @@ mod tests {
         let made = AtomicUsize::new(0);
         let load = || {
             let attempt = made.fetch_add(1, Ordering::Relaxed) + 1;
-            let loaded = match attempt < finished_at {
-                true => Err(Error::new(kind, "cut short")),
-                false => Ok(()),
+            let loaded = if attempt < finished_at {
+                Err(Error::new(kind, "cut short"))
+            } else {
+                Ok(())
             };
             async move { loaded }.boxed()
         };

@@ -132,9 +132,10 @@ impl MetadataEdit {
 }
 
 fn checked(key: &str) -> Result<Vec<u8>> {
-    match key.is_empty() {
-        false => Ok(key.as_bytes().to_vec()),
-        true => Err(Error::invalid("metadata have a key, and this one is empty")),
+    if key.is_empty() {
+        Err(Error::invalid("metadata have a key, and this one is empty"))
+    } else {
+        Ok(key.as_bytes().to_vec())
     }
 }
 
@@ -170,9 +171,10 @@ fn typed(column: &ArrayRef, datatype: Datatype) -> Result<MetadataValue> {
             "metadata of type ANY: expected another type",
         ));
     }
-    let bytes = match datatype.is_string() || datatype.is_binary() {
-        true => text(column, datatype)?,
-        false => numbers(column, datatype)?,
+    let bytes = if datatype.is_string() || datatype.is_binary() {
+        text(column, datatype)?
+    } else {
+        numbers(column, datatype)?
     };
     let count = bytes.len().checked_div(datatype.size()).unwrap_or(0);
     Ok(MetadataValue {
@@ -207,9 +209,10 @@ fn text(column: &ArrayRef, datatype: Datatype) -> Result<Vec<u8>> {
     }
     let text = cast(column, &DataType::Utf8View).map_err(|e| wrong().with_source(e))?;
     let text = text.as_string_view().value(0);
-    match datatype.is_string() {
-        true => LiteralValue::from(text).shown_cell(datatype, CellValNum::Var),
-        false => Ok(text.as_bytes().to_vec()),
+    if datatype.is_string() {
+        LiteralValue::from(text).shown_cell(datatype, CellValNum::Var)
+    } else {
+        Ok(text.as_bytes().to_vec())
     }
 }
 

@@ -39,9 +39,10 @@ impl CommittedFiles {
     /// # Errors
     /// The commit was announced too long ago.
     pub fn check_in_time(&self) -> Result<()> {
-        match self.age_ms() > DEAD_AFTER_MS / 2 {
-            true => Err(late()),
-            false => Ok(()),
+        if self.age_ms() > DEAD_AFTER_MS / 2 {
+            Err(late())
+        } else {
+            Ok(())
         }
     }
 

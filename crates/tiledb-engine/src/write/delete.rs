@@ -157,12 +157,13 @@ impl RewrittenFile {
     /// # Errors
     /// Somebody else has changed or removed the file meanwhile, or the store fails.
     pub async fn put(self, storage: &Storage) -> Result<()> {
-        match storage.replace_file(&self.path, self.old, self.new).await? {
-            true => Ok(()),
-            false => Err(Error::conflict(format!(
+        if storage.replace_file(&self.path, self.old, self.new).await? {
+            Ok(())
+        } else {
+            Err(Error::conflict(format!(
                 "{} was consolidated or vacuumed by somebody else meanwhile: run it again",
                 self.path
-            ))),
+            )))
         }
     }
 }

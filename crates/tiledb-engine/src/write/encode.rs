@@ -172,19 +172,18 @@ fn encode_field(
         return Err(Error::internal("every cell has a start"));
     }
     let data_bytes = cells.values.len() as u64;
-    let (stored_offsets, data) = match values.takes_offsets() {
-        true => (
+    let (stored_offsets, data) = if values.takes_offsets() {
+        (
             without_chunks(),
             values.encode_strings(&cells.values, starts)?,
-        ),
-        false => {
-            let bytes = starts.iter().flat_map(|start| start.to_le_bytes());
-            let bytes = bytes.collect::<Vec<_>>();
-            (
-                offsets.encode(&bytes)?,
-                values.encode_var(&cells.values, starts)?,
-            )
-        }
+        )
+    } else {
+        let bytes = starts.iter().flat_map(|start| start.to_le_bytes());
+        let bytes = bytes.collect::<Vec<_>>();
+        (
+            offsets.encode(&bytes)?,
+            values.encode_var(&cells.values, starts)?,
+        )
     };
     Ok(EncodedField {
         values: stored_offsets,

@@ -49,9 +49,10 @@ impl WriteTarget {
     /// # Errors
     /// Fails if the system provides no random numbers.
     pub(super) fn fresh_fragment_name(&self, time: TimestampMs) -> Result<String> {
-        match self.has_read {
-            true => self.clock.fresh_name_of_change(time),
-            false => self.clock.fresh_fragment_name(time, time),
+        if self.has_read {
+            self.clock.fresh_name_of_change(time)
+        } else {
+            self.clock.fresh_fragment_name(time, time)
         }
     }
 }
@@ -184,9 +185,12 @@ impl SparseInsert {
     fn with_one_zero(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
         let dimensions = self.tiler.dimensions();
         let columns = columns.iter().enumerate();
-        let columns = columns.map(|(i, column)| match i < dimensions {
-            true => with_one_zero(column),
-            false => Arc::clone(column),
+        let columns = columns.map(|(i, column)| {
+            if i < dimensions {
+                with_one_zero(column)
+            } else {
+                Arc::clone(column)
+            }
         });
         columns.collect()
     }

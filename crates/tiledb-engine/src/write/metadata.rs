@@ -92,9 +92,10 @@ pub(super) fn encode(
             encode_u64s(slot.map_or(&[], |(sections, _)| list(sections)))
         }
     };
-    let rtree = match fields.dense {
-        true => Mbrs::default().encode(&fields.schema)?,
-        false => mbrs.encode(&fields.schema)?,
+    let rtree = if fields.dense {
+        Mbrs::default().encode(&fields.schema)?
+    } else {
+        mbrs.encode(&fields.schema)?
     };
     let recorded = &fields.recorded;
     let processed = encode_processed_conditions(recorded.deletes.as_deref().unwrap_or_default());

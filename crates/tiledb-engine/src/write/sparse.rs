@@ -83,9 +83,10 @@ impl SparseTiler {
             let dead = is_removed(start);
             let alike = (start..start + room).take_while(|row| is_removed(*row) == dead);
             let alike = start..start + alike.count();
-            match dead {
-                true => self.append_removed(columns, alike.clone())?,
-                false => self.append(columns, alike.clone(), &coordinates)?,
+            if dead {
+                self.append_removed(columns, alike.clone())?
+            } else {
+                self.append(columns, alike.clone(), &coordinates)?
             }
             self.append_times(alike.len(), dead);
             start = alike.end;
@@ -156,9 +157,10 @@ impl SparseTiler {
 
     /// Appends the times at which cells were written and deleted, and by which delete, as far as the fragment records them.
     fn append_times(&mut self, cells: usize, removed: bool) {
-        let deleted = match removed {
-            true => [self.time.0, 0],
-            false => [NOT_DELETED; 2],
+        let deleted = if removed {
+            [self.time.0, 0]
+        } else {
+            [NOT_DELETED; 2]
         };
         let written = self.fields.recorded.times.then_some(self.time.0);
         let numbers = written.into_iter().chain(deleted);

@@ -62,9 +62,10 @@ impl WrittenStatisticsKind {
             D::Char | D::StringAscii => Some(StoredNumber::I8),
             other => numbers_of(other),
         };
-        let min_max = match single {
-            true => number.map(ValueComparison::Numbers),
-            false => text.then_some(ValueComparison::Bytes),
+        let min_max = if single {
+            number.map(ValueComparison::Numbers)
+        } else {
+            text.then_some(ValueComparison::Bytes)
         };
         Self {
             min_max,
@@ -130,14 +131,13 @@ impl WrittenStatisticsKind {
         let whole = null_count == 0 && matches!(runs, [run] if *run == (0..cells.len));
         if let Some(numbers) = self.min_max.and_then(ValueComparison::numbers).or(self.sum) {
             let width = self.cell_bytes.unwrap_or(1);
-            let bounds = match whole {
-                true => numbers.summarise_all(&cells.values),
-                false => {
-                    let cells = all()
-                        .filter(|cell| valid(*cell))
-                        .map(|c| cells.cell(c, width));
-                    numbers.summarise(cells)
-                }
+            let bounds = if whole {
+                numbers.summarise_all(&cells.values)
+            } else {
+                let cells = all()
+                    .filter(|cell| valid(*cell))
+                    .map(|c| cells.cell(c, width));
+                numbers.summarise(cells)
             };
             if self.sum.is_some() {
                 found.sum = bounds.sum;

@@ -78,9 +78,10 @@ async fn is_found(damage: &Damage) -> Result<(), Failed> {
     let others: Vec<_> = others
         .filter(|r| r.severity() != Severity::Leftover && !known.contains(r) && !before.contains(r))
         .collect();
-    match others.is_empty() {
-        true => Ok(()),
-        false => Err(format!("{others:?} were found, too\n{shown}").into()),
+    if others.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{others:?} were found, too\n{shown}").into())
     }
 }
 
@@ -101,9 +102,10 @@ fn every_rule_is_broken_once() -> Result<(), Failed> {
     let all = all_damages();
     let broken: BTreeSet<Rule> = all.map(|damage| damage.rule).collect();
     let unbroken: Vec<_> = Rule::ALL.iter().filter(|r| !broken.contains(r)).collect();
-    match unbroken.is_empty() {
-        true => Ok(()),
-        false => Err(format!("no array breaks {unbroken:?}").into()),
+    if unbroken.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("no array breaks {unbroken:?}").into())
     }
 }
 

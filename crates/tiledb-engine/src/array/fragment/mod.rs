@@ -85,9 +85,10 @@ impl Fragment {
 
     /// Number of cells in one tile as it is stored; the tiles of dense fragments are padded.
     pub fn stored_tile_cells(&self, tile: TileIdx) -> Result<usize> {
-        match self.footer.dense {
-            true => Ok(usize::try_from(self.cells_per_tile())?),
-            false => self.sparse_tile_cells(tile),
+        if self.footer.dense {
+            Ok(usize::try_from(self.cells_per_tile())?)
+        } else {
+            self.sparse_tile_cells(tile)
         }
     }
 

@@ -112,9 +112,10 @@ impl FindingReporter {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let relative = object.to_string();
-        let object = match relative.is_empty() {
-            true => self.uri.to_string(),
-            false => format!("{}/{relative}", self.uri),
+        let object = if relative.is_empty() {
+            self.uri.to_string()
+        } else {
+            format!("{}/{relative}", self.uri)
         };
         // If nobody listens any longer, the check is about to be dropped.
         let _ = self.to.unbounded_send(Finding {

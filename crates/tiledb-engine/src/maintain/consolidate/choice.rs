@@ -88,9 +88,10 @@ pub(super) fn data_bytes(fragment: &Fragment) -> u64 {
 
 /// The box of a dense fragment.
 fn written_box(fragment: &Fragment) -> Result<Option<KeyBox>> {
-    match fragment.footer.dense {
-        true => Ok(fragment.dense_tiles()?.map(|tiles| tiles.written().clone())),
-        false => Ok(None),
+    if fragment.footer.dense {
+        Ok(fragment.dense_tiles()?.map(|tiles| tiles.written().clone()))
+    } else {
+        Ok(None)
     }
 }
 

@@ -103,9 +103,10 @@ impl MergeStep<'_> {
         let name = options
             .clock
             .fresh_fragment_name(TimestampMs(t1), TimestampMs(t2))?;
-        let written = match self.snapshot.schema.is_dense() {
-            true => Some(self.write_dense(&name).await?),
-            false => self.write_sparse(&name, t2).await?,
+        let written = if self.snapshot.schema.is_dense() {
+            Some(self.write_dense(&name).await?)
+        } else {
+            self.write_sparse(&name, t2).await?
         };
         let Some(staged) = written else {
             let why = "all their cells are deleted, and a fragment has at least one";
@@ -132,9 +133,10 @@ impl MergeStep<'_> {
     fn times(&self) -> (u64, u64) {
         let t1 = self.members().map(|c| c.t1).min().unwrap_or(0);
         let t2 = self.members().map(|c| c.t2).max().unwrap_or(0);
-        match self.options.timestamps || self.snapshot.schema.is_dense() {
-            true => (t1, t2),
-            false => (t2, t2),
+        if self.options.timestamps || self.snapshot.schema.is_dense() {
+            (t1, t2)
+        } else {
+            (t2, t2)
         }
     }
 
@@ -180,18 +182,16 @@ impl MergeStep<'_> {
     async fn write_sparse(&self, name: &str, t2: u64) -> Result<Option<StagedFragment>> {
         let options = self.options;
         let storage = &self.snapshot.storage;
-        let until = match options.timestamps {
-            true => u64::MAX,
-            false => t2,
-        };
+        let until = if options.timestamps { u64::MAX } else { t2 };
         let mut inputs = Vec::new();
         let mut markers = BTreeSet::new();
         for fragment in self.fragments() {
             let pending = self.snapshot.deletes.of(fragment);
             markers.extend(pending.iter().map(|delete| delete.delete.marker.clone()));
-            let processed = match fragment.footer.has_delete_metadata {
-                true => Some(fragment.processed_paths(storage).await?),
-                false => None,
+            let processed = if fragment.footer.has_delete_metadata {
+                Some(fragment.processed_paths(storage).await?)
+            } else {
+                None
             };
             markers.extend(processed.iter().flatten().cloned());
             inputs.push(SparseInput {
@@ -272,9 +272,10 @@ impl MergeStep<'_> {
         let name = &fragment.name;
         let between = |other: &MergeCandidate| name.t1 < other.t1 && other.t1 <= name.t2;
         let old = !fragment.footer.version.since(PARTLY_VISIBLE_SINCE);
-        match old && !self.all.iter().any(between) {
-            true => name.t2,
-            false => name.t1,
+        if old && !self.all.iter().any(between) {
+            name.t2
+        } else {
+            name.t1
         }
     }
 }

@@ -118,11 +118,12 @@ async fn check_unchanged(
         let names = files.iter().map(|(name, _)| name.name.clone());
         names.collect::<Vec<_>>()
     };
-    match names(&now) == names(files) {
-        true => Ok(()),
-        false => Err(Error::conflict(
+    if names(&now) == names(files) {
+        Ok(())
+    } else {
+        Err(Error::conflict(
             "metadata of these times were written or consolidated by somebody else meanwhile: run it again",
-        )),
+        ))
     }
 }
 

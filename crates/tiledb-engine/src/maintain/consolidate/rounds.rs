@@ -201,9 +201,10 @@ impl MergeRounds<'_> {
         let verified = async {
             check_counts(&staged, counts, expected)?;
             let written = reopened(storage, &staged).await?;
-            match self.options.verify {
-                true => self.verify(&merge, written, goal).await,
-                false => Ok(()),
+            if self.options.verify {
+                self.verify(&merge, written, goal).await
+            } else {
+                Ok(())
             }
         };
         kept_if(verified.await, staged).await.map(Some)
@@ -334,11 +335,12 @@ pub(super) async fn reopened(storage: &Storage, staged: &StagedFragment) -> Resu
     };
     let fragment = open_alone(storage, &directory, committed).await?;
     let same = *fragment.footer == staged.footer && fragment.tile_count()? == staged.tiles();
-    match same {
-        true => Ok(fragment),
-        false => Err(Error::storage(format!(
+    if same {
+        Ok(fragment)
+    } else {
+        Err(Error::storage(format!(
             "{path} says something else than was written to it: nothing was committed"
-        ))),
+        )))
     }
 }
 

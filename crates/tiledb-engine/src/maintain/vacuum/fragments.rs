@@ -63,9 +63,10 @@ fn kept(
     commits: &[ArrayCommit],
     options: &VacuumOptions,
 ) -> Vec<(String, String)> {
-    let since = match is_truncation(list) {
-        true => "a TRUNCATE hid it",
-        false => "it was replaced",
+    let since = if is_truncation(list) {
+        "a TRUNCATE hid it"
+    } else {
+        "it was replaced"
     };
     let age = in_words(options.min_age);
     let why = format!("{since} less than {age} ago, and queries may still read it");
@@ -106,9 +107,10 @@ fn is_in_root(name: &TimestampedName) -> bool {
 
 /// The folder of a fragment.
 fn folder_of(name: &TimestampedName) -> String {
-    match is_in_root(name) {
-        true => name.name.clone(),
-        false => format!("__fragments/{}", name.name),
+    if is_in_root(name) {
+        name.name.clone()
+    } else {
+        format!("__fragments/{}", name.name)
     }
 }
 
@@ -221,9 +223,10 @@ async fn add(
     for commit in commits.iter().filter(|c| is_write(c)) {
         writes.insert(commit.name.name.as_str(), commit);
     }
-    let why = match is_truncation(list) {
-        true => TRUNCATED,
-        false => REPLACED,
+    let why = if is_truncation(list) {
+        TRUNCATED
+    } else {
+        REPLACED
     };
     let (mut ignored, mut chains) = (Vec::new(), Vec::new());
     for path in &list.lists {
@@ -238,9 +241,10 @@ async fn add(
         let mut chain = Vec::new();
         if let Some(commit) = commit {
             if !commit.consolidated_in.is_empty() && commit.ignored_by.is_none() {
-                let line = match is_in_root(&name) {
-                    true => format!("{}.ok", name.name),
-                    false => format!("__commits/{}.wrt", name.name),
+                let line = if is_in_root(&name) {
+                    format!("{}.ok", name.name)
+                } else {
+                    format!("__commits/{}.wrt", name.name)
                 };
                 ignored.push((name.clone(), line));
             }

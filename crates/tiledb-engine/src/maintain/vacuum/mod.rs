@@ -270,9 +270,10 @@ impl VacuumPlan {
                 bytes_written: Some(created),
                 bytes_freed: action.bytes,
                 gain: action.why.to_owned(),
-                outcome: match dry_run {
-                    true => StepOutcome::Planned,
-                    false => StepOutcome::Done,
+                outcome: if dry_run {
+                    StepOutcome::Planned
+                } else {
+                    StepOutcome::Done
                 },
             }
         };

@@ -122,9 +122,10 @@ impl TileBounds {
 
     /// The ranks of a tile's cells that are not NaN, inclusive.
     pub(super) fn but_nan(&self, tile: usize) -> &[(u32, u32)] {
-        match self.but_nan.is_empty() {
-            true => self.tile(tile),
-            false => self.of_tile(&self.but_nan, tile),
+        if self.but_nan.is_empty() {
+            self.tile(tile)
+        } else {
+            self.of_tile(&self.but_nan, tile)
         }
     }
 

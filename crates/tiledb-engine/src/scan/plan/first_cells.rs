@@ -41,9 +41,10 @@ impl ScanPlan {
             let wanted = wanted_rows.div_ceil(rows_of_key);
             // The scan needs no more keys than rows.
             let wanted = u64::try_from(wanted).ok()?;
-            let first = match by.descending {
-                true => last_keys(ranges, wanted),
-                false => first_keys(ranges, wanted),
+            let first = if by.descending {
+                last_keys(ranges, wanted)
+            } else {
+                first_keys(ranges, wanted)
             };
             subarray.set_dim(by.dimension, DimRanges::from_keys(first));
             left = rows_of_key.saturating_mul(wanted.into());

@@ -194,9 +194,10 @@ impl<'a> TileOverlaps<'a> {
     fn unit(&self, members: &[usize], clip: RankBox, cells: u64) -> Option<OverlappingUnit> {
         let first = members.first()?;
         let mut others = members.iter().map(|m| self.fragment(*m));
-        let versions = match others.all(|other| other == self.fragment(*first)) {
-            true => self.versions_in(*first),
-            false => CellVersions::Anywhere,
+        let versions = if others.all(|other| other == self.fragment(*first)) {
+            self.versions_in(*first)
+        } else {
+            CellVersions::Anywhere
         };
         let member = |tile: &usize| OverlappingTile {
             tile: *tile,

@@ -182,14 +182,13 @@ impl SparsePlan {
         let boxes = candidates.iter().map(|c| Arc::clone(&c.boxes));
         let boxes = boxes.collect::<Vec<_>>();
         let hides = self.spec.hides_older_versions();
-        let versions = match hides {
-            false => Ok(vec![CellVersions::None; fragments.len()]),
-            true => {
-                let fragments = fragments.iter().zip(&boxes);
-                fragments
-                    .map(|(f, boxes)| copies_within(f, boxes))
-                    .collect()
-            }
+        let versions = if hides {
+            let fragments = fragments.iter().zip(&boxes);
+            fragments
+                .map(|(f, boxes)| copies_within(f, boxes))
+                .collect()
+        } else {
+            Ok(vec![CellVersions::None; fragments.len()])
         };
         let versions: Vec<CellVersions> = versions?;
         let any_copies = versions.iter().any(|c| *c != CellVersions::None);

@@ -36,9 +36,10 @@ pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<CellVersi
         Layout::Hilbert => Hilbert::new(&schema.dimensions)?.tells_cells_apart(),
         _ => true,
     };
-    Ok(match told && in_order && boxes.are_in_order() {
-        true => CellVersions::Neighbours,
-        false => CellVersions::Anywhere,
+    Ok(if told && in_order && boxes.are_in_order() {
+        CellVersions::Neighbours
+    } else {
+        CellVersions::Anywhere
     })
 }
 

@@ -55,9 +55,10 @@ impl<'a> TileDecoder<'a> {
         scratch: &mut DecodeScratch,
     ) -> Result<UnfilteredCells> {
         let any_kept = |cells: Range<usize>| kept.get(cells).is_none_or(selection::any_selected);
-        let needed = match kept.is_empty() {
-            true => NeededCells::All,
-            false => NeededCells::Where(&any_kept),
+        let needed = if kept.is_empty() {
+            NeededCells::All
+        } else {
+            NeededCells::Where(&any_kept)
         };
         self.decode(request, needed, scratch)
     }

@@ -154,9 +154,10 @@ impl TwoRoundUnit for TileRun {
         let kept = state.selection.to_bools();
         let rows = state.selection.copier(requests.len());
         for request in requests {
-            let column = match request.is_stored() {
-                true => rows.copy(&decoder.column(request, &kept, scratch)?)?,
-                false => decoder.repeated(request.column, state.selection.count())?,
+            let column = if request.is_stored() {
+                rows.copy(&decoder.column(request, &kept, scratch)?)?
+            } else {
+                decoder.repeated(request.column, state.selection.count())?
             };
             state.columns.push((request.column, column));
         }

@@ -72,9 +72,10 @@ impl<'a> UnitReader<'a> {
     ) -> Result<FirstRound> {
         let scan = fragment(&self.context.plan, tile)?;
         let coordinates = self.coordinates(tile);
-        let delete_columns = match tile.no_deletes {
-            true => &[],
-            false => scan.delete_columns(),
+        let delete_columns = if tile.no_deletes {
+            &[]
+        } else {
+            scan.delete_columns()
         };
         let by_deletes = delete_columns.iter().copied();
         let by_deletes = by_deletes.filter(|c| !coordinates.contains(c));

@@ -70,21 +70,22 @@ impl<'a> TileWork<'a> {
 
     /// How many cells are left.
     pub fn count(&self) -> usize {
-        match self.mask.is_empty() {
-            true => self.decoder.of.cells,
-            false => self
-                .mask
+        if self.mask.is_empty() {
+            self.decoder.of.cells
+        } else {
+            self.mask
                 .iter()
                 .map(|selected| usize::from(*selected))
-                .sum(),
+                .sum()
         }
     }
 
     /// The cells that are left, as a list.
     pub fn asked(&self) -> ComparedCells {
-        match self.mask.is_empty() {
-            true => ComparedCells::All(self.decoder.of.cells),
-            false => ComparedCells::new(&self.mask),
+        if self.mask.is_empty() {
+            ComparedCells::All(self.decoder.of.cells)
+        } else {
+            ComparedCells::new(&self.mask)
         }
     }
 

@@ -343,9 +343,12 @@ fn sum_of_grid(datatype: Datatype, cells: &KeyBox, dimension: usize) -> Option<(
     let side = i128::from(hi - lo) + 1;
     let each = i128::from(cells.cells()?) / side;
     let signed = datatype.is_signed();
-    let value = |key: u64| match signed {
-        true => i128::from(i64::from_key(key)),
-        false => i128::from(key),
+    let value = |key: u64| {
+        if signed {
+            i128::from(i64::from_key(key))
+        } else {
+            i128::from(key)
+        }
     };
     let (lo, hi) = (value(lo), value(hi));
     let sum = ((lo + hi).checked_mul(side)? / 2).checked_mul(each)?;

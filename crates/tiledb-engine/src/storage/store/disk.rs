@@ -138,14 +138,13 @@ impl FileAccess for DiskFiles<'_> {
         let mut slices = Vec::with_capacity(files.len());
         for ((file, asked), plan) in files.iter().zip(plans) {
             let tickets = self.storage.start_ranges(file, &plan.requests);
-            let buffers = match plan.requests.is_empty() {
-                true => Vec::new(),
-                false => {
-                    let read = reads.next();
-                    let read = read.ok_or_else(|| Error::internal("a file was not read"))?;
-                    let found = read.map_err(|error| self.storage.io_failed(file, error))?;
-                    self.all_of(file, found, plan.requests.len(), asked)?
-                }
+            let buffers = if plan.requests.is_empty() {
+                Vec::new()
+            } else {
+                let read = reads.next();
+                let read = read.ok_or_else(|| Error::internal("a file was not read"))?;
+                let found = read.map_err(|error| self.storage.io_failed(file, error))?;
+                self.all_of(file, found, plan.requests.len(), asked)?
             };
             finish_ranges(tickets, &buffers);
             slices.push(plan.slices(&buffers)?);
@@ -269,9 +268,10 @@ impl DiskFiles<'_> {
         requests: usize,
         asked: &[Range<u64>],
     ) -> Result<Vec<Bytes>> {
-        match found.buffers.len() == requests {
-            true => Ok(found.buffers),
-            false => Err(self.storage.truncated(file, found.file_bytes, asked)),
+        if found.buffers.len() == requests {
+            Ok(found.buffers)
+        } else {
+            Err(self.storage.truncated(file, found.file_bytes, asked))
         }
     }
 }

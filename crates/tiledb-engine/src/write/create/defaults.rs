@@ -70,9 +70,10 @@ fn widest(datatype: Datatype) -> (i128, i128) {
     use Datatype as D;
     let (min, max) = (integer::min(datatype), integer::max(datatype));
     // libtiledb doesn't accept all values of a type, and the smallest one isn't a time.
-    let whole = match datatype.is_integer() {
-        true => (min, max - 1),
-        false => (min + 1, max - 1),
+    let whole = if datatype.is_integer() {
+        (min, max - 1)
+    } else {
+        (min + 1, max - 1)
     };
     let per_second = |units: i128| {
         let (low, high) = (FIRST_SECOND * units, (LAST_SECOND + 1) * units - 1);
@@ -208,9 +209,10 @@ pub(super) fn dimension_filters(datatype: Datatype, sorted_first: bool) -> Filte
 
 /// The filters of the values of an attribute.
 pub(super) fn attribute_filters(datatype: Datatype) -> FilterList {
-    match datatype.size() > 1 && !datatype.is_string() {
-        true => filters(&[Filter::ByteShuffle]),
-        false => filters(&[]),
+    if datatype.size() > 1 && !datatype.is_string() {
+        filters(&[Filter::ByteShuffle])
+    } else {
+        filters(&[])
     }
 }
 

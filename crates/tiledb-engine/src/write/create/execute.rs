@@ -195,9 +195,10 @@ pub(super) async fn check_vacant(storage: &Storage) -> Result<CreationRemains> {
     if has_old_schema || has_schema(storage, &root).await? {
         return Err(exists());
     }
-    let remains = match root.folders.iter().any(|name| name == "__commits") {
-        true => CreationRemains::of(storage).await?,
-        false => CreationRemains::default(),
+    let remains = if root.folders.iter().any(|name| name == "__commits") {
+        CreationRemains::of(storage).await?
+    } else {
+        CreationRemains::default()
     };
     remains.check_dead()?;
     let ours = |name: &str| FOLDERS.contains(&name) || name.starts_with('.');

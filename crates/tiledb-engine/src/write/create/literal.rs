@@ -246,10 +246,7 @@ pub fn show_cell(datatype: Datatype, count: CellValNum, bytes: &[u8]) -> String 
             let plain = parse_cell(datatype, count, &text).is_ok_and(|again| again == bytes);
             // Ends that one does not see are easily lost.
             let seen = text.trim() == text && !text.is_empty();
-            match plain && seen {
-                true => text,
-                false => quoted(&text),
-            }
+            if plain && seen { text } else { quoted(&text) }
         })
     } else if count == CellValNum::Fixed(1) {
         Some(show_element(datatype, bytes))

@@ -49,9 +49,10 @@ impl StorageType {
         let element = |field: &arrow::datatypes::Field| {
             let item = Self::of_attribute(field.data_type())?;
             let flat = item.count == CellValNum::Fixed(1);
-            match flat && !field.data_type().is_nested() {
-                true => Ok(item.datatype),
-                false => Err(no_type(declared, "a list of numbers, dates or times")),
+            if flat && !field.data_type().is_nested() {
+                Ok(item.datatype)
+            } else {
+                Err(no_type(declared, "a list of numbers, dates or times"))
             }
         };
         Ok(match declared {
@@ -92,12 +93,13 @@ impl StorageType {
             return Ok(Self::var(Datatype::StringAscii));
         }
         let found = Self::of_attribute(declared)?;
-        match found.count == CellValNum::Fixed(1) && is_coordinate(found.datatype) {
-            true => Ok(found),
-            false => Err(Error::invalid(format!(
+        if found.count == CellValNum::Fixed(1) && is_coordinate(found.datatype) {
+            Ok(found)
+        } else {
+            Err(Error::invalid(format!(
                 "a dimension is a number, text, a date or a time, and {} is not; make it an attribute, or cast it",
                 sql_name(declared)
-            ))),
+            )))
         }
     }
 

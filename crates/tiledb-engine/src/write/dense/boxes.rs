@@ -79,9 +79,10 @@ impl TouchedTiles {
             let mut apart = false;
             for (lo, stride, extent) in &sides {
                 // Cells from more than one line reach from the line's begin to its end.
-                let (begin, end) = match apart {
-                    true => (0, extent - 1),
-                    false => (from / stride % extent, to / stride % extent),
+                let (begin, end) = if apart {
+                    (0, extent - 1)
+                } else {
+                    (from / stride % extent, to / stride % extent)
                 };
                 apart |= begin != end;
                 touched.lo.push(lo.saturating_add(begin));

@@ -312,9 +312,10 @@ impl DenseInsert {
         }
         let real = self.tiler.runs(tile, &clip)?;
         let needed = real.iter().map(|run| run.len() as u64).sum::<u64>();
-        let found = match given.count() == needed {
-            true => None,
-            false => Some(self.existing_cells(tile, &clip).await?),
+        let found = if given.count() == needed {
+            None
+        } else {
+            Some(self.existing_cells(tile, &clip).await?)
         };
         let (found, _memory_of_found) = found.unzip();
         let raw = self.tiler.tile(real, given, found.as_ref())?;

@@ -131,11 +131,12 @@ fn line(keys: &[Vec<u64>], sides: &[SegmentSide], block: &Range<usize>) -> Optio
         let offsets = keys.iter().map(|key| key.wrapping_sub(first));
         // All differences are joined and then compared once, which the compiler does for several rows at a time.
         let moves = last != first;
-        let differ = match moves {
-            false => offsets.fold(0, |differ, offset| differ | offset),
-            true => offsets
+        let differ = if moves {
+            offsets
                 .zip(0_u64..)
-                .fold(0, |differ, (offset, i)| differ | (offset ^ i)),
+                .fold(0, |differ, (offset, i)| differ | (offset ^ i))
+        } else {
+            offsets.fold(0, |differ, offset| differ | offset)
         };
         let [begin, end] = [first, last].map(|key| key.wrapping_sub(side.lo));
         if differ != 0 || begin >= side.extent || end >= side.extent {

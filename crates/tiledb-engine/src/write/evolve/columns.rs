@@ -57,11 +57,12 @@ impl<'a> NamedColumns<'a> {
     /// Fails unless a column is a dimension.
     pub(super) fn check_dimension(&self, column: &str) -> Result<()> {
         let mut dimensions = self.array.schema.dimensions.iter();
-        match dimensions.any(|dimension| dimension.name == column) {
-            true => Ok(()),
-            false => Err(Error::invalid(format!(
+        if dimensions.any(|dimension| dimension.name == column) {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!(
                 "there is no dimension \"{column}\", which alone have a current domain"
-            ))),
+            )))
         }
     }
 

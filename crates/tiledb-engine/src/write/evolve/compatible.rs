@@ -88,9 +88,10 @@ async fn idle_deletes(fragments: &mut WrittenFragments<'_>, column: &str) -> Res
         return Ok(Vec::new());
     }
     for fragment in fragments.load().await? {
-        let processed = match fragment.footer.has_delete_metadata {
-            true => fragment.processed_conditions(base.storage()).await?,
-            false => Arc::default(),
+        let processed = if fragment.footer.has_delete_metadata {
+            fragment.processed_conditions(base.storage()).await?
+        } else {
+            Arc::default()
         };
         let is_pending =
             |name: &str, time: u64| fragment.name.t1 <= time && !processed.contains(name);

@@ -288,9 +288,10 @@ fn conflict(
     (mine, theirs): (&EvolutionStep, &EvolutionStep),
     they_count: bool,
 ) -> Error {
-    let outcome = match they_count {
-        true => "theirs counts, and nothing of this evolution does",
-        false => "this evolution counts, and nothing of theirs does",
+    let outcome = if they_count {
+        "theirs counts, and nothing of this evolution does"
+    } else {
+        "this evolution counts, and nothing of theirs does"
     };
     Error::conflict(format!(
         "another evolution, of which the schema is {other}, started from the same schema at the same time: it is to {theirs}, and this one to {mine}; {outcome}. Look at the columns, and run again what is missing"

@@ -104,12 +104,11 @@ impl<'a> SchemaHistory<'a> {
         if let Some(known) = self.read.get(name) {
             return Ok(known.clone());
         }
-        let array = match name == self.base.inspection.schema_name {
-            true => self.base.array.clone(),
-            false => {
-                let (schema, enumerations) = self.base.inspection.read_schema(name).await?;
-                definition(&schema, &enumerations)?
-            }
+        let array = if name == self.base.inspection.schema_name {
+            self.base.array.clone()
+        } else {
+            let (schema, enumerations) = self.base.inspection.read_schema(name).await?;
+            definition(&schema, &enumerations)?
         };
         self.read.insert(name.to_owned(), array.clone());
         Ok(array)

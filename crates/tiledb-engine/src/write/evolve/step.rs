@@ -187,17 +187,20 @@ fn check_grows(
         if at_most(&new.lo, &old.lo) && at_most(&old.hi, &new.hi) {
             continue;
         }
-        let show = |low: &[u8], high: &[u8]| match dimension.is_var() {
-            true => format!(
-                "[{:?}, {:?}]",
-                String::from_utf8_lossy(low),
-                String::from_utf8_lossy(high)
-            ),
-            false => format!(
-                "[{}, {}]",
-                show_element(datatype, low),
-                show_element(datatype, high)
-            ),
+        let show = |low: &[u8], high: &[u8]| {
+            if dimension.is_var() {
+                format!(
+                    "[{:?}, {:?}]",
+                    String::from_utf8_lossy(low),
+                    String::from_utf8_lossy(high)
+                )
+            } else {
+                format!(
+                    "[{}, {}]",
+                    show_element(datatype, low),
+                    show_element(datatype, high)
+                )
+            }
         };
         return Err(Error::invalid(format!(
             "the current domain is {} and would be {}: expected all that it has, because it only grows",

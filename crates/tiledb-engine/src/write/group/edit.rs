@@ -198,19 +198,18 @@ impl GroupEdit {
         let clock = self.change.clock_of(storage);
         let time = self.change.time(&clock).await;
         let name = clock.fresh_name(time, time)?;
-        let (details, name) = match listed.complete {
-            false => (changes_of(entries), format!("{name}{CHANGES}")),
-            true => {
-                let members = members.into_values().map(|member| MemberEntry {
-                    version: 1,
-                    ..member
-                });
-                let details = GroupDetails {
-                    complete: true,
-                    members: members.collect(),
-                };
-                (details, name)
-            }
+        let (details, name) = if listed.complete {
+            let members = members.into_values().map(|member| MemberEntry {
+                version: 1,
+                ..member
+            });
+            let details = GroupDetails {
+                complete: true,
+                members: members.collect(),
+            };
+            (details, name)
+        } else {
+            (changes_of(entries), format!("{name}{CHANGES}"))
         };
         let tile = generic_tile::encode_with(&details.encode(), storage.encryption_key())?;
         let file = format!("{GROUP_FOLDER}/{name}");

@@ -242,9 +242,10 @@ impl<T: SummedNumber> KnownNumbers<T> {
         if !self.stopped {
             (self.sum, self.stopped) = self.sum.add(number.widened());
         }
-        match number.is_nan() {
-            true => self.nan = Some(number),
-            false => self.add_bounds(number, number),
+        if number.is_nan() {
+            self.nan = Some(number)
+        } else {
+            self.add_bounds(number, number)
         }
     }
 

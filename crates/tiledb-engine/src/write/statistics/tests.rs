@@ -175,17 +175,23 @@ fn blocks_change_nothing() {
             f64::MAX,
             f64::MIN,
         ];
-        let of = |(n, is_special): (u64, bool)| match is_special {
-            true => special[n as usize % special.len()],
-            false => n as f64 / 1e6 - 1e6,
+        let of = |(n, is_special): (u64, bool)| {
+            if is_special {
+                special[n as usize % special.len()]
+            } else {
+                n as f64 / 1e6 - 1e6
+            }
         };
         let doubles = numbers.iter().map(|n| of(*n)).collect::<Vec<_>>();
         check(&doubles, f64::to_le_bytes, f64::from_le_bytes);
         let floats = doubles.iter().map(|n| *n as f32).collect::<Vec<_>>();
         check(&floats, f32::to_le_bytes, f32::from_le_bytes);
-        let of = |(n, is_special): (u64, bool)| match is_special {
-            true => [i64::MIN, i64::MAX, 0][n as usize % 3],
-            false => n as i64 - (1 << 52),
+        let of = |(n, is_special): (u64, bool)| {
+            if is_special {
+                [i64::MIN, i64::MAX, 0][n as usize % 3]
+            } else {
+                n as i64 - (1 << 52)
+            }
         };
         let integers = numbers.iter().map(|n| of(*n)).collect::<Vec<_>>();
         check(&integers, i64::to_le_bytes, i64::from_le_bytes);

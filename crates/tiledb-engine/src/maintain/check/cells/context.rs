@@ -91,18 +91,20 @@ impl CheckedFragment {
         }
         let is_dimension = |reader: &&CheckedReader| reader.field.kind == FieldKind::Dimension;
         let dimensions = fields.iter().filter(is_dimension).count();
-        let dense = match fragment.footer.dense {
-            true => fragment
+        let dense = if fragment.footer.dense {
+            fragment
                 .dense_tiles()?
-                .zip(TileGrid::new(&fragment.schema).ok()),
-            false => None,
+                .zip(TileGrid::new(&fragment.schema).ok())
+        } else {
+            None
         };
         let plain = (0..fragment.schema.dimensions.len())
             .all(|d| fragment.tells(d) && !compared_oddly(&fragment, d));
         let complete = dimensions == fragment.schema.dimensions.len() && !fragment.footer.dense;
-        let order = match complete && plain {
-            true => OrderRule::new(&fragment)?,
-            false => None,
+        let order = if complete && plain {
+            OrderRule::new(&fragment)?
+        } else {
+            None
         };
         Ok(Self {
             sound,

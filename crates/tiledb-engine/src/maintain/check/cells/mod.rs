@@ -331,9 +331,10 @@ fn check_tile(
         requested: &fields,
         fetched,
     };
-    let checked = match audited.sound.fragment.footer.dense {
-        true => tiles::check_dense(&source, scratch, &mut findings),
-        false => tiles::check_sparse(&source, scratch, &mut findings),
+    let checked = if audited.sound.fragment.footer.dense {
+        tiles::check_dense(&source, scratch, &mut findings)
+    } else {
+        tiles::check_sparse(&source, scratch, &mut findings)
     };
     if let Err(e) = checked {
         let problem = about_stored(e)?.to_string();

@@ -49,9 +49,10 @@ impl OrderRule {
     /// The order of a fragment; `None` if it cannot be checked.
     pub fn new(fragment: &Fragment) -> Result<Option<Self>> {
         let (schema, version) = (&fragment.schema, fragment.footer.version);
-        let order = match version.since(FLOATS_TILED_SINCE) {
-            true => GlobalOrder::new(schema)?,
-            false => without_float_tiles(schema)?,
+        let order = if version.since(FLOATS_TILED_SINCE) {
+            GlobalOrder::new(schema)?
+        } else {
+            without_float_tiles(schema)?
         };
         if order.hilbert().is_some() && !version.since(HILBERT_SINCE) {
             return Ok(None);

@@ -44,9 +44,10 @@ pub fn check_sparse(
     }];
     let mut kept: Vec<Option<DecodedColumn>> = Vec::with_capacity(audited.fields.len());
     for index in 0..audited.fields.len() {
-        let column = match is_kept(audited, index) {
-            true => field::decode(source, index, moved.as_ref(), scratch, findings)?,
-            false => None,
+        let column = if is_kept(audited, index) {
+            field::decode(source, index, moved.as_ref(), scratch, findings)?
+        } else {
+            None
         };
         if let Some(column) = &column {
             field::check(source, index, column, &all, scratch, findings)?;
@@ -292,12 +293,13 @@ fn check_box(
     }
     let around = is(least, lo, Ordering::Less) || is(most, hi, Ordering::Greater);
     let cells = ShownRange::of(datatype, (least, most));
-    let found = match around {
-        true => format!(
+    let found = if around {
+        format!(
             "coordinates {cells} leave the rectangle {}",
             ShownRange::of(datatype, (lo, hi))
-        ),
-        false => format!("the rectangle is {}", ShownRange::of(datatype, (lo, hi))),
+        )
+    } else {
+        format!("the rectangle is {}", ShownRange::of(datatype, (lo, hi)))
     };
     let expected = format!("{cells}, the least and the largest coordinate");
     problems.push(of_field(Rule::TileBox, dimension, tile, found, expected));

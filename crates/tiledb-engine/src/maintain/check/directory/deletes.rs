@@ -28,9 +28,10 @@ pub async fn check(
             Some(_) => format!("{}, {}", delete.path, delete.name.name),
             None => delete.path.clone(),
         };
-        let (what, decode): (_, DecodeFile) = match delete.update {
-            true => ("update condition", DeleteCondition::decode_update),
-            false => ("delete condition", DeleteCondition::decode_delete),
+        let (what, decode): (_, DecodeFile) = if delete.update {
+            ("update condition", DeleteCondition::decode_update)
+        } else {
+            ("delete condition", DeleteCondition::decode_delete)
         };
         let tile = match &delete.inline {
             Some(bytes) => match storage.decode_generic_tile(bytes, what) {

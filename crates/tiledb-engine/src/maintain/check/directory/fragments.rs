@@ -54,9 +54,10 @@ pub async fn check(
         };
         let in_root = name.version.is_none_or(|version| version < FOLDER_SINCE);
         let Some(folder) = unclaimed.remove(&name.name) else {
-            let rule = match in_root {
-                true => Rule::IdleCommit,
-                false => Rule::CommitWithoutFragment,
+            let rule = if in_root {
+                Rule::IdleCommit
+            } else {
+                Rule::CommitWithoutFragment
             };
             let found = format!("there is no folder of the fragment {}", name.name);
             let expected = "the folder with the fragment's files";

@@ -74,9 +74,10 @@ pub fn of(fragment: &Fragment) -> Vec<CheckedField> {
             field: FragmentField::Dimension(i),
             kind: FieldKind::Dimension,
             name: dimension.name.clone(),
-            stem: match slots.has_separate_dimensions() {
-                true => FileStem::dimension(version, i, &dimension.name),
-                false => FileStem::coords(),
+            stem: if slots.has_separate_dimensions() {
+                FileStem::dimension(version, i, &dimension.name)
+            } else {
+                FileStem::coords()
             },
             slot: slots.dimension(i),
             datatype: dimension.datatype,

@@ -324,16 +324,18 @@ impl ListShape<'_> {
         let size = self.field.cell_size();
         let width = size.unwrap_or(size_of::<u64>());
         let (fixed, var) = (values.fixed.len(), values.var.len());
-        let wanted = match has {
-            true => usize::try_from(self.tiles)
+        let wanted = if has {
+            usize::try_from(self.tiles)
                 .ok()
-                .and_then(|tiles| tiles.checked_mul(width)),
-            false => Some(0),
+                .and_then(|tiles| tiles.checked_mul(width))
+        } else {
+            Some(0)
         };
         if wanted != Some(fixed) || (size.is_some() && var != 0) {
-            let expected = match has {
-                true => format!("{} values of {width} bytes", self.tiles),
-                false => "none".to_owned(),
+            let expected = if has {
+                format!("{} values of {width} bytes", self.tiles)
+            } else {
+                "none".to_owned()
             };
             self.tell(what, format!("{fixed} and {var} bytes"), expected);
             return false;
@@ -350,9 +352,10 @@ impl ListShape<'_> {
         if values.len() as u64 == wanted {
             return true;
         }
-        let expected = match has {
-            true => format!("one for each of {} tiles", self.tiles),
-            false => "none".to_owned(),
+        let expected = if has {
+            format!("one for each of {} tiles", self.tiles)
+        } else {
+            "none".to_owned()
         };
         self.tell(what, format!("{} values", values.len()), expected);
         false

@@ -294,17 +294,19 @@ pub fn float(datatype: Datatype, bytes: &[u8]) -> Option<f64> {
 
 /// The limits of sums.
 pub fn sum_limits(datatype: Datatype) -> (i128, i128) {
-    match is_signed(datatype) {
-        true => (i128::from(i64::MIN), i128::from(i64::MAX)),
-        false => (0, i128::from(u64::MAX)),
+    if is_signed(datatype) {
+        (i128::from(i64::MIN), i128::from(i64::MAX))
+    } else {
+        (0, i128::from(u64::MAX))
     }
 }
 
 /// A stored sum of integers.
 pub fn stored_sum(datatype: Datatype, bits: u64) -> i128 {
-    match is_signed(datatype) {
-        true => i128::from(bits.cast_signed()),
-        false => i128::from(bits),
+    if is_signed(datatype) {
+        i128::from(bits.cast_signed())
+    } else {
+        i128::from(bits)
     }
 }
 

@@ -182,8 +182,9 @@ pub fn shown_sum(of: &ComputedStatistics) -> String {
 
 /// A stored sum, to show.
 pub fn show_sum(datatype: Datatype, bits: u64) -> String {
-    match datatype.is_float() {
-        true => f64::from_bits(bits).to_string(),
-        false => stored_sum(datatype, bits).to_string(),
+    if datatype.is_float() {
+        f64::from_bits(bits).to_string()
+    } else {
+        stored_sum(datatype, bits).to_string()
     }
 }

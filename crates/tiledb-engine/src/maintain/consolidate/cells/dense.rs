@@ -131,9 +131,10 @@ impl DenseMerge {
         for position in 0..tiles.count().unwrap_or(u64::MAX) {
             let asked = self.ask(&grid, &tiles, position).await?;
             let grant = loop {
-                let reserved = match running.len() < AHEAD {
-                    true => self.budget.reserve(asked.bytes).map(Some),
-                    false => Ok(None),
+                let reserved = if running.len() < AHEAD {
+                    self.budget.reserve(asked.bytes).map(Some)
+                } else {
+                    Ok(None)
                 };
                 match reserved {
                     Ok(Some(grant)) => break grant,

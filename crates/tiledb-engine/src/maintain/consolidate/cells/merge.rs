@@ -195,9 +195,10 @@ impl Merger {
                     let Some(tile) = self.stock.remove(&first) else {
                         return Ok(NextCell::Needs(first));
                     };
-                    match self.give(first, tile)? {
-                        true => continue,
-                        false => return Ok(NextCell::Unsorted),
+                    if self.give(first, tile)? {
+                        continue;
+                    } else {
+                        return Ok(NextCell::Unsorted);
                     }
                 }
             };
@@ -344,10 +345,13 @@ impl Merger {
     /// The end of the cells of the first input that come before all others; the first one does.
     fn run_end(&self, first: usize, tile: &InputTile, place: usize) -> usize {
         let second = match (self.heap.get(1), self.heap.get(2)) {
-            (Some(left), Some(right)) => match self.is_before(2, 1) {
-                true => *right,
-                false => *left,
-            },
+            (Some(left), Some(right)) => {
+                if self.is_before(2, 1) {
+                    *right
+                } else {
+                    *left
+                }
+            }
             (Some(left), None) => *left,
             (None, _) => return tile.cells,
         };
@@ -360,9 +364,10 @@ impl Merger {
         let mut outside = (inside + step).min(tile.cells);
         while outside - inside > 1 {
             let middle = inside + (outside - inside) / 2;
-            match precedes(middle) {
-                true => inside = middle,
-                false => outside = middle,
+            if precedes(middle) {
+                inside = middle
+            } else {
+                outside = middle
             }
         }
         outside
@@ -372,9 +377,10 @@ impl Merger {
     fn take(&mut self, tile: &Arc<InputTile>, start: usize, end: usize, age: u32) -> Result<()> {
         self.counts.read += (end - start) as u64;
         if self.rules.versions == KeptVersions::All {
-            let start = match self.is_hidden(tile, start, age) {
-                true => start + 1,
-                false => start,
+            let start = if self.is_hidden(tile, start, age) {
+                start + 1
+            } else {
+                start
             };
             self.push(tile, start, end)?;
         } else {

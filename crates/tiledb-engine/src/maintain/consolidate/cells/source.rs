@@ -267,25 +267,24 @@ impl MergeSource {
             }
         };
         let written = numbers(FragmentField::Timestamps);
-        let deleted = match self.deletes.is_none() {
-            true => None,
-            false => {
-                let times = match &written {
-                    Some(times) => Arc::clone(times),
-                    None => Arc::new(vec![self.time; cells]),
-                };
-                let recorded = numbers(FragmentField::DeleteTimestamps)
-                    .zip(numbers(FragmentField::DeleteConditionIndex));
-                let recorded = recorded.as_ref().map(|(t, i)| (t.as_slice(), i.as_slice()));
-                let column = |field: FragmentField| {
-                    let reader = self.readers.iter().position(|r| r.field == field)?;
-                    match read.get(reader)? {
-                        ReadField::Column(column) => Some(Arc::clone(column)),
-                        ReadField::Numbers(_) => None,
-                    }
-                };
-                Some(self.deletes.find(cells, column, &times, recorded)?)
-            }
+        let deleted = if self.deletes.is_none() {
+            None
+        } else {
+            let times = match &written {
+                Some(times) => Arc::clone(times),
+                None => Arc::new(vec![self.time; cells]),
+            };
+            let recorded = numbers(FragmentField::DeleteTimestamps)
+                .zip(numbers(FragmentField::DeleteConditionIndex));
+            let recorded = recorded.as_ref().map(|(t, i)| (t.as_slice(), i.as_slice()));
+            let column = |field: FragmentField| {
+                let reader = self.readers.iter().position(|r| r.field == field)?;
+                match read.get(reader)? {
+                    ReadField::Column(column) => Some(Arc::clone(column)),
+                    ReadField::Numbers(_) => None,
+                }
+            };
+            Some(self.deletes.find(cells, column, &times, recorded)?)
         };
         let columns = self.columns.iter();
         let columns = columns.map(|supply| self.column(supply, &read, deleted.as_ref()));

@@ -179,9 +179,10 @@ impl TileWork<'_> {
 
     /// The cells that are left, as a selection.
     pub fn selection(&self) -> Selection {
-        match self.mask.is_empty() {
-            true => Selection::all(self.decoder.of.cells),
-            false => Selection::from_bools(&self.mask),
+        if self.mask.is_empty() {
+            Selection::all(self.decoder.of.cells)
+        } else {
+            Selection::from_bools(&self.mask)
         }
     }
 }

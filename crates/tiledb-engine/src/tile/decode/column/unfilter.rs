@@ -41,9 +41,10 @@ impl ColumnDecoder {
                 let mut values = scratch.buffer(len.saturating_mul(size))?;
                 let (stored, out) = (&tile.values, values.as_slice_mut());
                 let filters = &mut scratch.filters;
-                let unwanted = match self.ty.takes_any_bytes() {
-                    true => SkippedContents::Anything,
-                    false => SkippedContents::Zeros,
+                let unwanted = if self.ty.takes_any_bytes() {
+                    SkippedContents::Anything
+                } else {
+                    SkippedContents::Zeros
                 };
                 match needed {
                     NeededCells::All => self.values.decode(stored, out, filters)?,

@@ -199,11 +199,10 @@ fn fill_in_dense_extents(schema: &mut ArraySchema) -> Result<()> {
 }
 
 fn no_domain(column: &BuilderColumn<DimensionSettings>, schema: &ArraySchema) -> Error {
-    let why = match schema.is_dense() {
-        true => "every cell of a dense array's domain exists",
-        false => {
-            "the Hilbert curve divides the domain, and over all values of a type it would hardly tell cells apart"
-        }
+    let why = if schema.is_dense() {
+        "every cell of a dense array's domain exists"
+    } else {
+        "the Hilbert curve divides the domain, and over all values of a type it would hardly tell cells apart"
     };
     Error::invalid(format!(
         "the dimension needs a domain, because {why}: set the option 'tiledb.dim.{}.domain' '[low, high]'",
@@ -218,12 +217,13 @@ pub(super) fn dimension_type(column: &BuilderColumn<DimensionSettings>) -> Resul
     };
     let stored = name.resolve(&column.declared)?;
     stored.check_shows(&column.declared)?;
-    match is_coordinate(stored.datatype) {
-        true => Ok(stored),
-        false => Err(Error::invalid(format!(
+    if is_coordinate(stored.datatype) {
+        Ok(stored)
+    } else {
+        Err(Error::invalid(format!(
             "the type is {}: expected an integer, a float, a date, a time or STRING_ASCII, as dimensions have",
             stored.datatype
-        ))),
+        )))
     }
 }
 
@@ -250,9 +250,10 @@ fn extent(datatype: Datatype, tile: &LiteralValue) -> Result<Option<Vec<u8>>> {
         None => text.parse().unwrap_or(-1),
     };
     if !(0..=i128::from(most)).contains(&steps) {
-        let spans = match datatype.is_datetime() || datatype.is_time() {
-            true => ", or a span such as '30 days'",
-            false => "",
+        let spans = if datatype.is_datetime() || datatype.is_time() {
+            ", or a span such as '30 days'"
+        } else {
+            ""
         };
         return Err(Error::invalid(format!(
             "'{text}' is no tile extent of {datatype}: expected a number of steps from 1{spans}"
@@ -321,9 +322,10 @@ pub(super) fn resolve_attribute(
         }
         (None, false, _) => StorageType::of_attribute(&column.declared)?,
     };
-    let name = match chosen.anonymous.unwrap_or(false) {
-        true => String::new(),
-        false => column.name.clone(),
+    let name = if chosen.anonymous.unwrap_or(false) {
+        String::new()
+    } else {
+        column.name.clone()
     };
     let enumeration_name = chosen.enumeration_name.clone();
     let enumeration_name =

@@ -176,9 +176,10 @@ impl AttributeSettings {
             "fill_valid" => self.fill_valid = Some(flag(value)?),
             "enumeration" => {
                 self.never_enumerated = value.trim().eq_ignore_ascii_case("none");
-                self.enumeration = match self.never_enumerated {
-                    true => None,
-                    false => Some(EnumerationMembers::parse(value)?),
+                self.enumeration = if self.never_enumerated {
+                    None
+                } else {
+                    Some(EnumerationMembers::parse(value)?)
                 };
             }
             "enumeration_name" => self.enumeration_name = Some(value.to_owned()),

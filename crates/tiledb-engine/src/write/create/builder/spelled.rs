@@ -115,9 +115,10 @@ fn attribute_options(
     let chosen = &column.chosen;
     let (datatype, count) = (attribute.datatype, attribute.cell_val_num);
     let is_enumerated = attribute.enumeration.is_some();
-    let usual = match is_enumerated {
-        true => CellValNum::Fixed(1),
-        false => usual_count(&column.declared, datatype),
+    let usual = if is_enumerated {
+        CellValNum::Fixed(1)
+    } else {
+        usual_count(&column.declared, datatype)
     };
     let mut options = Vec::new();
     if chosen.stored.is_some() {

@@ -146,31 +146,28 @@ impl ArrayBuilder {
             return Ok(Vec::new());
         };
         let mut chosen = Vec::new();
-        let tile = match datatype.is_float() {
-            false => {
-                let size = IntegerSpan::new(datatype, &low, &high)?.size();
-                let parts = i128::from(parts).clamp(1, size.max(1));
-                let extent = size.saturating_add(parts - 1) / parts;
-                if !holds(column, datatype, extent, [&low, &high])? {
-                    return Ok(chosen);
-                }
-                chosen.push(("tile", extent.to_string()));
-                integer::bytes(datatype, extent)
+        let tile = if datatype.is_float() {
+            #[expect(clippy::cast_precision_loss, reason = "a small number")]
+            let side = (integer::float(&high) - integer::float(&low)) / parts as f64;
+            let tile = integer::float_bytes(datatype, side);
+            let stored = integer::float(&tile);
+            if !stored.is_finite() || stored <= 0.0 {
+                return Ok(chosen);
             }
-            true => {
-                #[expect(clippy::cast_precision_loss, reason = "a small number")]
-                let side = (integer::float(&high) - integer::float(&low)) / parts as f64;
-                let tile = integer::float_bytes(datatype, side);
-                let stored = integer::float(&tile);
-                if !stored.is_finite() || stored <= 0.0 {
-                    return Ok(chosen);
-                }
-                if let Some(domain) = self.suggest_domain(dimension, ends, true, options)? {
-                    chosen.push(("domain", domain));
-                }
-                chosen.push(("tile", show_element(datatype, &tile)));
-                tile
+            if let Some(domain) = self.suggest_domain(dimension, ends, true, options)? {
+                chosen.push(("domain", domain));
             }
+            chosen.push(("tile", show_element(datatype, &tile)));
+            tile
+        } else {
+            let size = IntegerSpan::new(datatype, &low, &high)?.size();
+            let parts = i128::from(parts).clamp(1, size.max(1));
+            let extent = size.saturating_add(parts - 1) / parts;
+            if !holds(column, datatype, extent, [&low, &high])? {
+                return Ok(chosen);
+            }
+            chosen.push(("tile", extent.to_string()));
+            integer::bytes(datatype, extent)
         };
         self.coordinate_mut(dimension)?.chosen.tile = Some(LiteralValue::Bytes(tile));
         Ok(chosen)

@@ -18,9 +18,10 @@ use crate::write::create::types::{is_coordinate, is_integral, show};
 pub(super) fn check_type(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
     let datatype = dimension.datatype;
     let is_text = datatype == Datatype::StringAscii;
-    let count = match is_text {
-        true => CellValNum::Var,
-        false => CellValNum::Fixed(1),
+    let count = if is_text {
+        CellValNum::Var
+    } else {
+        CellValNum::Fixed(1)
     };
     if !is_coordinate(datatype) || dimension.cell_val_num != count {
         return Err(Error::invalid(format!(
@@ -28,9 +29,10 @@ pub(super) fn check_type(dimension: &Dimension, schema: &ArraySchema) -> Result<
             show(datatype, dimension.cell_val_num)
         )));
     }
-    match schema.is_dense() {
-        true => check_dense(dimension, schema),
-        false => Ok(()),
+    if schema.is_dense() {
+        check_dense(dimension, schema)
+    } else {
+        Ok(())
     }
 }
 
@@ -157,9 +159,12 @@ fn check_float(dimension: &Dimension, low: &[u8], high: &[u8], domain: &str) -> 
 pub(super) fn check_current(range: &DomainRange, dimension: &Dimension) -> Result<()> {
     let datatype = dimension.datatype;
     let at_most = |a: &[u8], b: &[u8]| compare_values(datatype, a, b).is_some_and(Ordering::is_le);
-    let show = |bytes: &[u8]| match dimension.is_var() {
-        true => format!("{:?}", String::from_utf8_lossy(bytes)),
-        false => show_element(datatype, bytes),
+    let show = |bytes: &[u8]| {
+        if dimension.is_var() {
+            format!("{:?}", String::from_utf8_lossy(bytes))
+        } else {
+            show_element(datatype, bytes)
+        }
     };
     let shown = || {
         format!(

@@ -105,11 +105,12 @@ pub(in crate::write) fn check_evolved(
         // Any name will do.
         "__0_0".clone_into(&mut reference.file);
     }
-    match ArraySchema::decode(&named.encode()?)? == named {
-        true => Ok(()),
-        false => Err(Error::internal(
+    if ArraySchema::decode(&named.encode()?)? == named {
+        Ok(())
+    } else {
+        Err(Error::internal(
             "the schema reads otherwise than it was written",
-        )),
+        ))
     }
 }
 
@@ -168,12 +169,13 @@ fn check_different(schema: &ArraySchema) -> Result<()> {
 }
 
 fn check_not_reserved(attribute: &Attribute) -> Result<()> {
-    match attribute.name.starts_with(RESERVED) {
-        false => Ok(()),
-        true => Err(Error::invalid(format!(
+    if attribute.name.starts_with(RESERVED) {
+        Err(Error::invalid(format!(
             "the attribute is called \"{}\", and names that begin with two underscores belong to the format",
             attribute.name
-        ))),
+        )))
+    } else {
+        Ok(())
     }
 }
 
@@ -200,9 +202,10 @@ fn check_attribute(attribute: &Attribute, schema: &ArraySchema) -> Result<()> {
         return Err(Error::invalid(format!(
             "the fill value has {found} bytes, which is no value of {}: expected {}",
             show(datatype, attribute.cell_val_num),
-            match attribute.is_var() {
-                true => "one element or more, because libtiledb stores no empty fill value",
-                false => "exactly one cell",
+            if attribute.is_var() {
+                "one element or more, because libtiledb stores no empty fill value"
+            } else {
+                "exactly one cell"
             }
         )));
     }
