@@ -157,8 +157,9 @@ fn repairs_deletes(place: &Place) -> Result<(), Failed> {
     place.run(&ARRAY_WITH_DELETE)?.has(&[])?;
     let commits = place.0.join("a/__commits");
     let files = |extension: &str| -> Result<Vec<PathBuf>, Failed> {
-        let paths = fs::read_dir(&commits)?.map(|entry| Ok(entry?.path()));
-        let mut paths = paths.collect::<std::io::Result<Vec<_>>>()?;
+        let mut paths = fs::read_dir(&commits)?
+            .map(|entry| Ok(entry?.path()))
+            .collect::<std::io::Result<Vec<_>>>()?;
         paths.retain(|path| path.extension().is_some_and(|found| found == extension));
         Ok(paths)
     };
@@ -169,8 +170,7 @@ fn repairs_deletes(place: &Place) -> Result<(), Failed> {
     place.run(&listed)?.has(&["which lists 2 commits"])?;
     let written = files("wrt")?[0]
         .file_stem()
-        .map(|name| name.to_string_lossy().into_owned());
-    let written = written
+        .map(|name| name.to_string_lossy().into_owned())
         .as_deref()
         .and_then(|name| name.split('_').nth(2))
         .unwrap_or_default()

@@ -139,8 +139,9 @@ fn find_arrays(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failed> {
     if folder.join("__schema").is_dir() || folder.join("__array_schema.tdb").is_file() {
         found.push(folder.to_owned());
     }
-    let entries = fs::read_dir(folder)?.map(|e| e.map(|e| e.path()));
-    let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
+    let mut entries = fs::read_dir(folder)?
+        .map(|e| e.map(|e| e.path()))
+        .collect::<Result<Vec<_>, _>>()?;
     entries.sort();
     for entry in entries {
         let name = entry.file_name().unwrap_or_default().to_string_lossy();
@@ -177,8 +178,11 @@ async fn golden() -> Result<(), Failed> {
             continue;
         };
         let told = workshop.statement(&path).await?;
-        let comments = told.lines().take_while(|line| line.starts_with("--"));
-        let comments = comments.collect::<Vec<_>>().join(" ");
+        let comments = told
+            .lines()
+            .take_while(|line| line.starts_with("--"))
+            .collect::<Vec<_>>()
+            .join(" ");
         let exception = EXCEPTIONS
             .iter()
             .position(|(name, why)| path.contains(name) && comments.contains(why));
@@ -267,7 +271,7 @@ async fn races() -> Result<(), Failed> {
     for _ in 0..20 {
         let scratch = tempfile::tempdir()?;
         let array = scratch.path().join("array");
-        let creations = (1..=8).map(|capacity| {
+        let creations: Vec<_> = (1..=8).map(|capacity| {
             let location = array.display().to_string();
             tokio::spawn(async move {
                 let ctx = session_shapes::USUAL.context().expect("a session");
@@ -278,8 +282,7 @@ async fn races() -> Result<(), Failed> {
                 let created = ctx.sql(&create).await;
                 created.map(|_| capacity).map_err(|e| e.to_string())
             })
-        });
-        let creations: Vec<_> = creations.collect();
+        }).collect();
         let (mut made, mut told) = (Vec::new(), Vec::new());
         for creation in creations {
             match creation.await? {

@@ -201,8 +201,9 @@ async fn meet(
 
 /// Columns may come in either order.
 fn sorted(found: &Option<Vec<String>>) -> Vec<Vec<char>> {
-    let lines = found.iter().flatten();
-    let mut lines: Vec<Vec<char>> = lines
+    let mut lines: Vec<Vec<char>> = found
+        .iter()
+        .flatten()
         .map(|line| {
             let mut letters: Vec<char> = line.chars().collect();
             letters.sort_unstable();

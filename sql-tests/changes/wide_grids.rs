@@ -251,8 +251,8 @@ async fn last_tiles() -> Result<(), Failed> {
             let beyond = format!("{}3", format!("{}, ", whole + 1).repeat(dimensions));
             let refused = session
                 .try_run(&format!("INSERT INTO '$' VALUES ({beyond})"))
-                .await;
-            let refused = refused.expect_err("no reader of libtiledb survives it");
+                .await
+                .expect_err("no reader of libtiledb survives it");
             assert!(
                 refused.contains("the tiles that end within its type"),
                 "{refused}"
@@ -313,8 +313,10 @@ async fn too_large_tiles() -> Result<(), Failed> {
     files.write(&session.array().join("a"));
     session.expect("SELECT * FROM '$'", &[]).await?;
     session.expect("SELECT count(*) FROM '$'", &["[0]"]).await?;
-    let refused = session.try_run("INSERT INTO '$' VALUES (1, 1, 1)").await;
-    let refused = refused.expect_err("nothing holds such a tile");
+    let refused = session
+        .try_run("INSERT INTO '$' VALUES (1, 1, 1)")
+        .await
+        .expect_err("nothing holds such a tile");
     assert!(refused.contains("tile"), "{refused}");
     Ok(())
 }

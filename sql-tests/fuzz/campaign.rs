@@ -241,8 +241,11 @@ impl Counts {
         if !long {
             return lines.join("\n");
         }
-        let features = self.features.iter();
-        let features: Vec<String> = features.map(|(name, n)| format!("{name} {n}")).collect();
+        let features: Vec<String> = self
+            .features
+            .iter()
+            .map(|(name, n)| format!("{name} {n}"))
+            .collect();
         lines.push(features.join(", "));
         for (count, example) in self.neither.values().take(4 * SHOWN) {
             lines.push(format!("neither answers, {count} times: {example}"));

@@ -58,8 +58,11 @@ pub fn difference(
 
 fn multisets(wanted: &mut [Row], got: &mut [Row]) -> Option<String> {
     let order = |a: &Row, b: &Row| {
-        let numbers = a.approximate.iter().zip(&b.approximate);
-        let numbers = numbers.map(|(a, b)| a.total_cmp(b));
+        let numbers = a
+            .approximate
+            .iter()
+            .zip(&b.approximate)
+            .map(|(a, b)| a.total_cmp(b));
         a.exact
             .cmp(&b.exact)
             .then(numbers.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then))

@@ -138,10 +138,17 @@ fn expr_determined(expr: &Expr, keys: &Keys) -> bool {
 }
 
 fn windows_determined(select: &Select, order: &[SortKey], keys: &Keys) -> bool {
-    let shown = select.items.iter().map(|item| &item.expr);
-    let shown: Vec<&Expr> = shown.chain(order.iter().map(|key| &key.expr)).collect();
-    let named = shown.iter().flat_map(|expr| expr.columns());
-    let named: BTreeSet<_> = named.filter(|(table, _)| !table.is_empty()).collect();
+    let shown: Vec<&Expr> = select
+        .items
+        .iter()
+        .map(|item| &item.expr)
+        .chain(order.iter().map(|key| &key.expr))
+        .collect();
+    let named: BTreeSet<_> = shown
+        .iter()
+        .flat_map(|expr| expr.columns())
+        .filter(|(table, _)| !table.is_empty())
+        .collect();
     let mut windows = Vec::new();
     for expr in shown {
         expr.visit(&mut |e| {
@@ -165,8 +172,9 @@ fn windows_determined(select: &Select, order: &[SortKey], keys: &Keys) -> bool {
         if !tells_equals_apart(function, frame.as_deref()) {
             return true;
         }
-        let by = partition.iter().chain(order.iter().map(|key| &key.expr));
-        let by: BTreeSet<_> = by
+        let by: BTreeSet<_> = partition
+            .iter()
+            .chain(order.iter().map(|key| &key.expr))
             .filter_map(|expr| match &expr.node {
                 Node::Column { table, name } => Some((table.as_str(), name.as_str())),
                 _ => None,

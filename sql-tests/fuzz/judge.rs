@@ -58,8 +58,11 @@ type Answers = Result<Vec<Answer>, Fault>;
 /// Judges a case.
 pub fn judge(case: &Case, runner: &mut Runner, parts: &Parts) -> Verdict {
     let expected = expected(case, runner, parts);
-    let arrays = case.tables.iter();
-    let arrays = arrays.map(|table| Arc::clone(&table.table)).collect();
+    let arrays = case
+        .tables
+        .iter()
+        .map(|table| Arc::clone(&table.table))
+        .collect();
     let mut found = in_shape(case, runner, parts, arrays, true, &[]);
     let doubtful = match &found {
         // A busy machine is slow once.
@@ -69,8 +72,11 @@ pub fn judge(case: &Case, runner: &mut Runner, parts: &Parts) -> Verdict {
         _ => false,
     };
     if doubtful {
-        let arrays = case.tables.iter();
-        let arrays = arrays.map(|table| Arc::clone(&table.table)).collect();
+        let arrays = case
+            .tables
+            .iter()
+            .map(|table| Arc::clone(&table.table))
+            .collect();
         found = in_shape(case, runner, parts, arrays, true, &[]);
     }
     match compare(case, &expected, &found) {
@@ -135,8 +141,11 @@ fn in_memory(
     parts: &Parts,
     expected: &Answers,
 ) -> Option<String> {
-    let tries = SCATTERED.into_iter().cycle();
-    let mut tries = tries.take(SCATTERED.len() * TRIES).enumerate();
+    let mut tries = SCATTERED
+        .into_iter()
+        .cycle()
+        .take(SCATTERED.len() * TRIES)
+        .enumerate();
     tries.find_map(|(number, batch)| {
         let tables = case.tables.iter();
         let (partitions, backwards) = (case.shape.partitions, number % 4 >= 2);
@@ -211,8 +220,10 @@ fn is_known_error(error: &str) -> bool {
 /// Whether a panic is one that DataFusion meets whatever the tables: of a key that comes twice in the order of an aggregate,
 /// one half of it counts two, the other one.
 fn is_known_panic(panics: &str) -> bool {
-    let locations = panics.lines().filter(|line| line.contains("panicked at"));
-    let mut locations = locations.peekable();
+    let mut locations = panics
+        .lines()
+        .filter(|line| line.contains("panicked at"))
+        .peekable();
     panics.contains("assertion `left == right` failed")
         && locations.peek().is_some()
         && locations.all(|line| {

@@ -365,12 +365,15 @@ impl Parts {
         analyzers.splice(0..0, nullable);
         let plain = SessionStateBuilder::new_from_existing(plain)
             .with_optimizer_rules(rules.collect())
-            .with_analyzer_rules(analyzers);
-        let plain = plain.build();
+            .with_analyzer_rules(analyzers)
+            .build();
         // Filters are handed down by the names of columns, of which a join may have two: one more mistake of DataFusion.
-        let kept = plain.physical_optimizers().iter().cloned();
-        let kept = kept.filter(|rule| !rule.name().starts_with("FilterPushdown"));
-        let mut kept: Vec<_> = kept.collect();
+        let mut kept: Vec<_> = plain
+            .physical_optimizers()
+            .iter()
+            .cloned()
+            .filter(|rule| !rule.name().starts_with("FilterPushdown"))
+            .collect();
         // Where sorts are added, and taken out.
         let sorts = kept
             .iter()

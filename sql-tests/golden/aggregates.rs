@@ -108,9 +108,12 @@ impl Tables {
         let mut boxes = vec![None];
         let mut all: Option<Expr> = None;
         for dimension in &self.dimensions {
-            let rows = self.ctx.read_table(self.ways[0].1.clone())?;
-            let rows = rows.select(vec![ident(dimension)])?.distinct()?;
-            let rows = rows.sort(vec![ident(dimension).sort(true, true)])?;
+            let rows = self
+                .ctx
+                .read_table(self.ways[0].1.clone())?
+                .select(vec![ident(dimension)])?
+                .distinct()?
+                .sort(vec![ident(dimension).sort(true, true)])?;
             let mut values = Vec::new();
             for batch in rows.collect().await? {
                 for row in 0..batch.num_rows() {
@@ -175,8 +178,11 @@ impl Tables {
             };
             let expected = expected.get_or_insert_with(|| found.clone());
             let digits = magnitude(expected);
-            let agree = expected.iter().zip(&found);
-            let agree = agree.into_iter().all(|(e, f)| same(e, f, way, digits));
+            let agree = expected
+                .iter()
+                .zip(&found)
+                .into_iter()
+                .all(|(e, f)| same(e, f, way, digits));
             if !agree || expected.len() != found.len() {
                 return Err(format!(
                     "{aggregates:?} where {cells:?} of {}: cells say {expected:?}, {way} {found:?}",
@@ -202,8 +208,10 @@ impl Tables {
             .aggregate(vec![], aggregates.to_vec())?
             .collect()
             .await?;
-        let batch = batches.iter().find(|batch| batch.num_rows() == 1);
-        let batch = batch.ok_or("an aggregate has no row")?;
+        let batch = batches
+            .iter()
+            .find(|batch| batch.num_rows() == 1)
+            .ok_or("an aggregate has no row")?;
         let values = batch.columns().iter();
         Ok(values
             .map(|column| ScalarValue::try_from_array(column, 0))

@@ -68,8 +68,10 @@ async fn copy_and_compare(
             .get("tiledb.role")
             .is_none_or(|role| role != "label")
     });
-    let columns = stored.map(|field| format!("\"{}\"", field.name().replace('"', "\"\"")));
-    let columns = columns.collect::<Vec<_>>().join(", ");
+    let columns = stored
+        .map(|field| format!("\"{}\"", field.name().replace('"', "\"\"")))
+        .collect::<Vec<_>>()
+        .join(", ");
     let rows = format!("SELECT {columns} FROM original");
     let expected = neutral_rows::rows(&ctx.sql(&rows).await?.collect().await?);
     let insert = format!("INSERT INTO copied ({columns}) {rows}");

@@ -30,15 +30,20 @@ async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
         format!("SELECT {leading}, count(*) OVER (PARTITION BY {leading}) FROM t"),
     ];
     // Sums of integers do not depend on the order, nor do averages of those that floats hold.
-    let added = schema.fields().iter().map(|field| {
-        let name = quoted(field.name());
-        match field.data_type().primitive_width() {
-            Some(1..=4) if field.data_type().is_integer() => format!(", sum({name}), avg({name})"),
-            Some(8) if field.data_type().is_integer() => format!(", sum({name}), max({name})"),
-            _ => format!(", count({name})"),
-        }
-    });
-    let added = added.collect::<String>();
+    let added = schema
+        .fields()
+        .iter()
+        .map(|field| {
+            let name = quoted(field.name());
+            match field.data_type().primitive_width() {
+                Some(1..=4) if field.data_type().is_integer() => {
+                    format!(", sum({name}), avg({name})")
+                }
+                Some(8) if field.data_type().is_integer() => format!(", sum({name}), max({name})"),
+                _ => format!(", count({name})"),
+            }
+        })
+        .collect::<String>();
     // Dimensions come first; whether the others come in runs does not matter here.
     for by in schema.fields().iter().take(3) {
         let by = quoted(by.name());

@@ -44,8 +44,12 @@ pub fn copy(name: &str) -> Result<(tempfile::TempDir, PathBuf), Failed> {
 
 pub async fn number(ctx: &SessionContext, sql: &str) -> Result<i64, Failed> {
     let batches = ctx.sql(sql).await?.collect().await?;
-    let column = batches.first().ok_or("no batch")?.column(0);
-    let column = column.as_any().downcast_ref::<Int64Array>();
+    let column = batches
+        .first()
+        .ok_or("no batch")?
+        .column(0)
+        .as_any()
+        .downcast_ref::<Int64Array>();
     Ok(column.ok_or("not a number")?.value(0))
 }
 
@@ -138,8 +142,10 @@ async fn as_libtiledb_lists_them() -> Result<(), Failed> {
         // Those with names first: what has none may be any other.
         golden.sort_by_key(|(path, _, _)| path.contains('?'));
         for member in &golden {
-            let same = found.iter().position(|f| is_same(f, member));
-            let same = same.ok_or_else(|| format!("{name} at {at}: no {member:?} in {found:?}"))?;
+            let same = found
+                .iter()
+                .position(|f| is_same(f, member))
+                .ok_or_else(|| format!("{name} at {at}: no {member:?} in {found:?}"))?;
             found.remove(same);
             count += 1;
         }
@@ -432,8 +438,9 @@ async fn wide_and_deep() -> Result<(), Failed> {
         )?;
     }
     let wide = TileDbGroup::builder(text(&scratch.path().join("wide/0")))
-        .external_members(ExternalMembers::SameStore);
-    let wide = wide.open().await?;
+        .external_members(ExternalMembers::SameStore)
+        .open()
+        .await?;
     let listed = wide.schema_names().len();
     assert!((8_000..=10_000).contains(&listed), "{listed}");
     Ok(())

@@ -167,10 +167,10 @@ fn counted(rows: &RecordBatch) -> Result<Vec<Vec<u8>>, Failed> {
     let fields = fields
         .fields()
         .iter()
-        .map(|field| SortField::new(field.data_type().clone()));
-    let fields = fields.collect::<Vec<_>>();
-    let bytes = RowConverter::new(fields)?.convert_columns(rows.columns())?;
-    let mut bytes = bytes
+        .map(|field| SortField::new(field.data_type().clone()))
+        .collect::<Vec<_>>();
+    let mut bytes = RowConverter::new(fields)?
+        .convert_columns(rows.columns())?
         .iter()
         .map(|row| row.as_ref().to_vec())
         .collect::<Vec<_>>();
@@ -201,8 +201,9 @@ async fn below_sql(
         let context =
             ScanContext::new(Arc::clone(&plan), Arc::new(UnlimitedBudget), Arc::default());
         let context = context.with_row_order(Some(Arc::clone(&row_order)), ReadAhead::default());
-        let batches = read_units(context, UnitQueue::alone(units));
-        let batches = batches.try_collect::<Vec<_>>().await;
+        let batches = read_units(context, UnitQueue::alone(units))
+            .try_collect::<Vec<_>>()
+            .await;
         let what = format!("{order:?} in units of {cells}");
         let batches = batches.map_err(|e| format!("{what}: {e}"))?;
         let found = concat_batches(&rows.schema(), &batches)?;
@@ -249,11 +250,17 @@ async fn by_sql(
         _ => return ranks_agree(&ctx, order, rows).await,
     };
     let what = format!("{query} in {partitions} partitions");
-    let batches = ctx.sql(&query).await?.collect().await;
-    let batches = batches.map_err(|e| format!("{what}: {e}"))?;
+    let batches = ctx
+        .sql(&query)
+        .await?
+        .collect()
+        .await
+        .map_err(|e| format!("{what}: {e}"))?;
     let columns = (0..rows.num_columns()).collect::<Vec<_>>();
-    let batches = batches.iter().map(|batch| batch.project(&columns));
-    let batches = batches.collect::<Result<Vec<_>, _>>()?;
+    let batches = batches
+        .iter()
+        .map(|batch| batch.project(&columns))
+        .collect::<Result<Vec<_>, _>>()?;
     let found = concat_batches(&rows.schema(), &batches)?;
     if number % 4 != 1 {
         return compare(&what, order, &found, &expected);

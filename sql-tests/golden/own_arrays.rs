@@ -59,8 +59,8 @@ fn kept() -> Vec<(PathBuf, Value)> {
 
 trial!(all_are_kept);
 fn all_are_kept() -> Result<(), Failed> {
-    let kept = kept().into_iter();
-    let kept: Vec<String> = kept
+    let kept: Vec<String> = kept()
+        .into_iter()
         .filter_map(|(_, entry)| entry["name"].as_str().map(str::to_owned))
         .collect();
     let mut named: Vec<String> = sections().into_iter().map(|(name, _)| name).collect();
@@ -100,8 +100,9 @@ async fn write(array: &Path, statements: &str, entry: &Value) -> Result<(), Fail
         if statement.is_empty() {
             continue;
         }
-        let frame = execute(&ctx, statement).await;
-        let frame = frame.map_err(|e| format!("{statement}: {e}"))?;
+        let frame = execute(&ctx, statement)
+            .await
+            .map_err(|e| format!("{statement}: {e}"))?;
         let done = frame.collect().await;
         done.map_err(|e| format!("{statement}: {e}"))?;
     }

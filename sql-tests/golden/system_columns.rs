@@ -76,8 +76,11 @@ fn plain(rows: &RecordBatch) -> Vec<String> {
 }
 
 fn times(rows: &RecordBatch) -> Vec<Option<u64>> {
-    let times = rows.column_by_name("__timestamp").unwrap();
-    let times = times.as_primitive::<TimestampMillisecondType>().iter();
+    let times = rows
+        .column_by_name("__timestamp")
+        .unwrap()
+        .as_primitive::<TimestampMillisecondType>()
+        .iter();
     times.map(|time| time.map(|t| t as u64)).collect()
 }
 

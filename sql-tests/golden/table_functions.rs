@@ -124,8 +124,13 @@ fn check_fragments(facts: &[Value], rows: &[Row]) -> Result<(), Failed> {
             let fields = fact.as_object_mut().expect("a fragment is an object");
             fields.remove("mbrs");
             for (fact, column) in [("t1", "timestamp_start"), ("t2", "timestamp_end")] {
-                let ms = fields.remove(fact).unwrap_or_default();
-                let ms: i64 = ms.as_str().unwrap_or_default().parse().expect("a time");
+                let ms: i64 = fields
+                    .remove(fact)
+                    .unwrap_or_default()
+                    .as_str()
+                    .unwrap_or_default()
+                    .parse()
+                    .expect("a time");
                 let time = chrono_text(ms);
                 fields.insert(column.to_owned(), Value::String(time));
             }
@@ -152,8 +157,9 @@ async fn check_mbrs(ctx: &SessionContext, array: &str, fragments: &[Value]) -> R
             continue;
         };
         let name = fragment["fragment"].as_str().unwrap_or_default();
-        let dimension = fragment["non_empty_domain"][0][0].as_str();
-        let dimension = dimension.unwrap_or_default();
+        let dimension = fragment["non_empty_domain"][0][0]
+            .as_str()
+            .unwrap_or_default();
         let sql = format!(
             "SELECT tile, mbr FROM tiledb_tiles('{array}') \
              WHERE fragment = '{name}' AND field = '{dimension}' ORDER BY tile"

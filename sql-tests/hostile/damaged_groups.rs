@@ -20,8 +20,8 @@ async fn damage() -> Result<(), Failed> {
         fs::write(group.join(&root), &whole[..len])?;
         let error = TileDbGroup::open(text(&group))
             .await
-            .expect_err("cut short");
-        let error = error.to_string();
+            .expect_err("cut short")
+            .to_string();
         assert!(error.contains(&format!("file {root}")), "{error}");
         assert!(
             error.contains(&format!("group {}", group.display())),

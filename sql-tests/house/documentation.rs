@@ -16,8 +16,11 @@ fn each_page() -> Vec<SqlTrial> {
     pages()
         .into_iter()
         .map(|page| {
-            let name = page.file_stem().unwrap_or_default().to_string_lossy();
-            let name = name.into_owned();
+            let name = page
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             shell_trial(name, move |place| runs_as_printed(&page, place))
         })
         .collect()
@@ -28,8 +31,9 @@ fn root() -> &'static Path {
 }
 
 fn pages() -> Vec<PathBuf> {
-    let files = fs::read_dir(root().join("docs")).expect("the documentation is there");
-    let files = files.map(|file| file.expect("it can be listed").path());
+    let files = fs::read_dir(root().join("docs"))
+        .expect("the documentation is there")
+        .map(|file| file.expect("it can be listed").path());
     let mut pages: Vec<_> = files
         .filter(|file| file.extension().is_some_and(|e| e == "md"))
         .collect();

@@ -117,8 +117,9 @@ fn known_arrays() -> HashMap<String, Known> {
         .into_iter()
         .map(|(folder, entry)| {
             let name = entry["name"].as_str().unwrap_or_default().to_owned();
-            let listed = entry["formats"].as_array();
-            let listed = listed.map(|l| l.iter().filter_map(Value::as_u64).collect::<Vec<_>>());
+            let listed = entry["formats"]
+                .as_array()
+                .map(|l| l.iter().filter_map(Value::as_u64).collect::<Vec<_>>());
             let known = Known {
                 versions: listed.unwrap_or_else(|| named_versions(&folder.join(&name))),
                 words: strings(&entry["features"]),

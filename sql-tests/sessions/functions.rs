@@ -9,7 +9,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tiledb::TileDbTable;
 use libtest_mimic::Failed;
 use tiledb_engine::filter::generic_tile;
-use tiledb_engine::storage::{MetadataCache, RequestKind, RequestLog, StoreRequest};
+use tiledb_engine::storage::{LoggedRequest, MetadataCache, RequestKind, RequestLog};
 
 use crate::support::array_files::{Files, METADATA_FILE, plain_tile};
 use crate::support::golden;
@@ -63,7 +63,7 @@ async fn rows(ctx: &SessionContext, sql: &str) -> Result<usize, Failed> {
 }
 
 /// Reads of fragment metadata by range.
-fn sections(requests: &[StoreRequest]) -> Vec<&StoreRequest> {
+fn sections(requests: &[LoggedRequest]) -> Vec<&LoggedRequest> {
     requests
         .iter()
         .filter(|r| r.kind == RequestKind::Range && r.file.ends_with(METADATA_FILE))

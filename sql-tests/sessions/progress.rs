@@ -162,13 +162,16 @@ async fn of_a_second_run() -> Result<(), Failed> {
         return Err(format!("{after:?}, expected {expected:?}").into());
     }
     let metrics = plan.metrics().ok_or("the plan has no metrics")?;
-    let counted = ["rows_written", "fragments_written"];
-    let counted = counted.map(|name| metrics.sum_by_name(name).map(|value| value.as_usize()));
+    let counted = ["rows_written", "fragments_written"]
+        .map(|name| metrics.sum_by_name(name).map(|value| value.as_usize()));
     if counted != [Some(100), Some(1)] {
         return Err(format!("{counted:?} rows and fragments are counted").into());
     }
-    let sum = ctx.sql("SELECT sum(a) AS a, count(a) AS n FROM t");
-    let sum = sum.await?.collect().await?;
+    let sum = ctx
+        .sql("SELECT sum(a) AS a, count(a) AS n FROM t")
+        .await?
+        .collect()
+        .await?;
     let sum = pretty_format_batches(&sum)?.to_string();
     // The cells are the 50 of the statement and the one at 31, which the other session wrote.
     if sum.contains("| 82.0 | 51 |") {

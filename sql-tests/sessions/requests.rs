@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
 use libtest_mimic::Failed;
-use tiledb_engine::storage::{MetadataCache, RequestKind, RequestLog, StoreRequest};
+use tiledb_engine::storage::{LoggedRequest, MetadataCache, RequestKind, RequestLog};
 
 use crate::support::array_files::{Files, METADATA_FILE};
 use crate::support::golden;
@@ -39,7 +39,7 @@ impl Logged {
     }
 
     /// The requests of a query, after it gave `rows` rows.
-    async fn query(&self, sql: &str, rows: usize) -> Result<Vec<StoreRequest>, Failed> {
+    async fn query(&self, sql: &str, rows: usize) -> Result<Vec<LoggedRequest>, Failed> {
         self.log.clear();
         let batches = self.ctx.sql(sql).await?.collect().await?;
         let found: usize = batches.iter().map(|b| b.num_rows()).sum();
@@ -55,12 +55,12 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, wanted: &T) -> 
     Err(format!("{what}: expected {wanted:?}, found {found:?}").into())
 }
 
-fn count_of(requests: &[StoreRequest], kind: RequestKind) -> usize {
+fn count_of(requests: &[LoggedRequest], kind: RequestKind) -> usize {
     requests.iter().filter(|r| r.kind == kind).count()
 }
 
 /// The ranges read of each data file, as (file without folders, range).
-fn data(requests: &[StoreRequest]) -> Vec<(String, Range<u64>)> {
+fn data(requests: &[LoggedRequest]) -> Vec<(String, Range<u64>)> {
     let mut ranges: Vec<_> = requests
         .iter()
         .filter(|r| r.kind == RequestKind::Range && !r.file.ends_with(METADATA_FILE))
@@ -218,7 +218,7 @@ fn tiles_of_d(tiles: Range<u64>) -> Range<u64> {
 }
 
 /// The number of the only tile that a query reads, from its range of a0.tdb.
-fn tile_of(requests: &[StoreRequest]) -> Option<u64> {
+fn tile_of(requests: &[LoggedRequest]) -> Option<u64> {
     let found = data(requests);
     let (_, range) = found.iter().find(|(file, _)| file == "a0.tdb")?;
     (range.end - range.start == 36).then_some(range.start / 36)
@@ -345,7 +345,7 @@ async fn deletes() -> Result<(), Failed> {
             &ranges,
         )?;
     }
-    let files = |requests: &[StoreRequest]| {
+    let files = |requests: &[LoggedRequest]| {
         let files = data(requests).into_iter().map(|(file, _)| file);
         files.collect::<Vec<String>>()
     };
@@ -391,7 +391,7 @@ async fn memory_as_files() -> Result<(), Failed> {
         .cache(Arc::new(MetadataCache::new(16 << 20)))
         .open()
         .await?;
-    let kinds = |requests: &[StoreRequest]| {
+    let kinds = |requests: &[LoggedRequest]| {
         let mut all: Vec<_> = requests
             .iter()
             .map(|r| (format!("{:?}", r.kind), r.file.clone()))

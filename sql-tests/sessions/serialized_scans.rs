@@ -130,10 +130,15 @@ fn shown(value: &ScanValue) -> String {
     query.schema = Arc::new(Schema::empty());
     let filters = std::mem::take(&mut query.filters);
     let of_array = filters.of_array.map(|expr| expr.to_string());
-    let of_labels = filters.of_labels.into_iter();
-    let of_labels: Vec<_> = of_labels.map(|(l, expr)| (l, expr.to_string())).collect();
-    let later = std::mem::take(&mut value.filters);
-    let later: Vec<_> = later.iter().map(|expr| expr.to_string()).collect();
+    let of_labels: Vec<_> = filters
+        .of_labels
+        .into_iter()
+        .map(|(l, expr)| (l, expr.to_string()))
+        .collect();
+    let later: Vec<_> = std::mem::take(&mut value.filters)
+        .iter()
+        .map(|expr| expr.to_string())
+        .collect();
     format!("{value:?} of_array: {of_array:?} of_labels: {of_labels:?} later: {later:?}")
 }
 
@@ -206,8 +211,10 @@ async fn bytes_of_others() -> Result<(), Failed> {
         }
         let mut other = bytes.clone();
         other[2] = b'X';
-        let error = ScanValue::from_bytes(&other, &task).err();
-        let error = error.map(|e| e.to_string()).unwrap_or_default();
+        let error = ScanValue::from_bytes(&other, &task)
+            .err()
+            .map(|e| e.to_string())
+            .unwrap_or_default();
         assert!(error.contains("the same release"), "{error}");
     }
     assert!(
@@ -241,8 +248,11 @@ async fn what_was_seen() -> Result<(), Failed> {
 
     for gone in [&writes[0], &deletes[1]] {
         std::fs::remove_file(array.join(gone))?;
-        let error = opened_anew(Arc::clone(&plan), ctx.task_ctx()).await;
-        let error = error.err().map(|e| e.to_string()).unwrap_or_default();
+        let error = opened_anew(Arc::clone(&plan), ctx.task_ctx())
+            .await
+            .err()
+            .map(|e| e.to_string())
+            .unwrap_or_default();
         assert!(error.contains("conflict: "), "{error}");
         assert!(error.contains("is no longer there"), "{error}");
         files.write(&array);

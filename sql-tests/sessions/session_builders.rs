@@ -118,8 +118,10 @@ async fn by_hand() -> Result<(), Failed> {
 trial!(missing_rules);
 /// Rules of ours need some of DataFusion's to stand next to.
 fn missing_rules() -> Result<(), Failed> {
-    let rules = PhysicalOptimizer::new().rules.into_iter();
-    let rules = rules.filter(|rule| rule.name() != "EnsureRequirements");
+    let rules = PhysicalOptimizer::new()
+        .rules
+        .into_iter()
+        .filter(|rule| rule.name() != "EnsureRequirements");
     let builder = SessionStateBuilder::new_with_default_features()
         .with_physical_optimizer_rules(rules.collect());
     match equip(builder) {

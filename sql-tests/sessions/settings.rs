@@ -116,8 +116,10 @@ async fn are_listed() -> Result<(), Failed> {
 
 trial!(a_missing_anchor);
 fn a_missing_anchor() -> Result<(), Failed> {
-    let rules = PhysicalOptimizer::new().rules.into_iter();
-    let rules = rules.filter(|rule| rule.name() != "SanityCheckPlan");
+    let rules = PhysicalOptimizer::new()
+        .rules
+        .into_iter()
+        .filter(|rule| rule.name() != "SanityCheckPlan");
     let message = physical_optimizer_rules(rules.collect())
         .err()
         .map(|e| e.to_string())

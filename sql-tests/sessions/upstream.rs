@@ -67,8 +67,9 @@ fn integers(values: impl IntoIterator<Item = i64>) -> ArrayRef {
 /// A session of one partition with the rows of a query as Parquet table `t`, whose scan takes filters, and the folder that
 /// holds it.
 async fn parquet(rows: &str) -> Result<(SessionContext, tempfile::TempDir)> {
-    let config = SessionConfig::new().with_target_partitions(1);
-    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    let config = SessionConfig::new()
+        .with_target_partitions(1)
+        .set_bool("datafusion.execution.parquet.pushdown_filters", true);
     let (ctx, folder) = (
         SessionContext::new_with_config(config),
         tempfile::tempdir()?,
@@ -90,8 +91,8 @@ async fn moved_key() -> Result<bool> {
         ("v", integers((0..48).map(|h| h * 7 % 24))),
     ];
     let batch = RecordBatch::try_from_iter(columns)?;
-    let table = MemTable::try_new(batch.schema(), vec![vec![batch]])?;
-    let table = table.with_sort_order(vec![vec![col("ts").sort(true, false)]]);
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch]])?
+        .with_sort_order(vec![vec![col("ts").sort(true, false)]]);
     let ctx = session(1);
     ctx.register_table("t", Arc::new(table))?;
     let top = "SELECT date_trunc('day', ts) AS day, ts, max(v) AS m FROM t GROUP BY 1, 2 ORDER BY day, m DESC LIMIT 1";
@@ -161,12 +162,11 @@ async fn filters_below_a_fetch() -> Result<bool> {
         .filter_map(|plan| plan.with_fetch(Some(1)))
     {
         let filters = vec![Arc::clone(&filter) as _];
-        let passed = plan.gather_filters_for_pushdown(
-            FilterPushdownPhase::Post,
-            filters,
-            &Default::default(),
-        )?;
-        let mut passed = passed.parent_filters().into_iter().flatten();
+        let mut passed = plan
+            .gather_filters_for_pushdown(FilterPushdownPhase::Post, filters, &Default::default())?
+            .parent_filters()
+            .into_iter()
+            .flatten();
         if passed.any(|filter| matches!(filter.discriminant, PushedDown::Yes)) {
             return Ok(false);
         }
@@ -358,8 +358,8 @@ still_wrong!(lost_order, "orders::sorted_again");
 async fn lost_order() -> Result<bool> {
     let columns = [("x", integers(0..100)), ("v", integers(0..100))];
     let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, c)| (n, c, false)))?;
-    let table = MemTable::try_new(batch.schema(), vec![vec![batch.clone()]])?;
-    let table = table.with_sort_order(vec![vec![col("x").sort(true, false)]]);
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch.clone()]])?
+        .with_sort_order(vec![vec![col("x").sort(true, false)]]);
     let ctx = session(2);
     ctx.register_table("t", Arc::new(table))?;
     ctx.register_batch("u", batch.slice(0, 3))?;
@@ -410,8 +410,9 @@ async fn sliced_lists() -> Result<bool> {
     let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
     let item = Field::new_list_field(DataType::Int64, true);
     let pairs = DataType::FixedSizeList(Arc::new(item), 2);
-    let found = cast(&lists.slice(1, 1), &pairs)?;
-    let found = found.as_fixed_size_list().value(0);
+    let found = cast(&lists.slice(1, 1), &pairs)?
+        .as_fixed_size_list()
+        .value(0);
     Ok(found.as_primitive::<Int64Type>().value(0) == 2)
 }
 

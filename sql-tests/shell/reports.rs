@@ -32,8 +32,10 @@ fn changes_in_every_format(place: &Place) -> Result<(), Failed> {
         let create = "CREATE EXTERNAL TABLE t (k INT NOT NULL, v INT, e VARCHAR, PRIMARY KEY (k)) STORED AS TILEDB \
              LOCATION './t' OPTIONS ('tiledb.attr.e.enumeration' '[\"a\"]')";
         let statements = CHANGES.iter().flat_map(|sql| ["-c", *sql]);
-        let arguments = ["-q", "--format", format, "-c", create];
-        let arguments = arguments.into_iter().chain(statements).collect::<Vec<_>>();
+        let arguments = ["-q", "--format", format, "-c", create]
+            .into_iter()
+            .chain(statements)
+            .collect::<Vec<_>>();
         let ran = place.run(&arguments)?;
         assert!(
             ran.status == Some(0) && ran.err.is_empty(),

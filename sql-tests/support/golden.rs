@@ -95,11 +95,12 @@ where
         }
     }
     let in_turns = ends.iter().zip([false, true].into_iter().cycle());
-    let chosen = in_turns.map(|((case, (oldest, newest)), is_newest)| {
-        let version = if is_newest { newest } else { oldest };
-        (case.as_str(), *version)
-    });
-    let chosen: BTreeMap<&str, u32> = chosen.collect();
+    let chosen: BTreeMap<&str, u32> = in_turns
+        .map(|((case, (oldest, newest)), is_newest)| {
+            let version = if is_newest { newest } else { oldest };
+            (case.as_str(), *version)
+        })
+        .collect();
     let is_chosen = |trial: &SqlTrial| match version_and_case(trial.name()) {
         Some((version, case)) => chosen[case] == version,
         None => true,
@@ -199,8 +200,10 @@ impl Arguments {
 
     /// The list in the parentheses of a call that begins with `first`.
     pub fn after(&self, first: &str) -> String {
-        let options = self.options.iter();
-        let options = options.flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+        let options = self
+            .options
+            .iter()
+            .flat_map(|(name, value)| [name.as_str(), value.as_str()]);
         let all = [first].into_iter().chain(options);
         let quoted: Vec<String> = all
             .map(|a| format!("'{}'", a.replace('\'', "''")))
@@ -244,8 +247,9 @@ async fn compare(
 
 /// A dictionary may hold any of Arrow's string types. An attribute for which 1.x stored `__attr` has no name.
 fn ascii_json(text: &str) -> Result<Value, String> {
-    let text = text.replace(", Utf8View)", ", Utf8)");
-    let text = text.replace("\"__attr\"", "\"attr\"");
+    let text = text
+        .replace(", Utf8View)", ", Utf8)")
+        .replace("\"__attr\"", "\"attr\"");
     serde_json::from_str(&text).map_err(|e| e.to_string())
 }
 

@@ -409,17 +409,19 @@ fn array_options(
             dice.pick(&["zstd", "", "rle, gzip", "bitshuffle, max_chunk_bytes(1)"]),
         );
     }
-    let domains = dimensions.iter().map(|dimension| {
-        let mut options = dimension.options.iter();
-        options
-            .find(|(key, _)| *key == "domain")
-            .map(|(_, domain)| domain.clone())
-            .or_else(|| {
-                let text = matches!(dimension.sql_type, "VARCHAR" | "TEXT");
-                text.then(|| "[\"\", \"z, \"\"]\"]".to_owned())
-            })
-    });
-    let domains: Option<Vec<_>> = domains.collect();
+    let domains: Option<Vec<_>> = dimensions
+        .iter()
+        .map(|dimension| {
+            let mut options = dimension.options.iter();
+            options
+                .find(|(key, _)| *key == "domain")
+                .map(|(_, domain)| domain.clone())
+                .or_else(|| {
+                    let text = matches!(dimension.sql_type, "VARCHAR" | "TEXT");
+                    text.then(|| "[\"\", \"z, \"\"]\"]".to_owned())
+                })
+        })
+        .collect();
     if let (Some(domains), true) = (domains, dice.chance(3)) {
         options.push(("current_domain", domains.join(", ")));
     }
@@ -439,8 +441,8 @@ fn write(
         let default = column
             .default
             .as_ref()
-            .map(|value| format!(" DEFAULT {value}"));
-        let default = default.unwrap_or_default();
+            .map(|value| format!(" DEFAULT {value}"))
+            .unwrap_or_default();
         format!(
             "{} {}{not_null}{default}",
             quoted(&column.name),

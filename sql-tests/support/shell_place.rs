@@ -91,8 +91,9 @@ impl Ran {
             "stack backtrace",
             ".rs:",
             "internal error",
-        ];
-        let clean = clean.iter().all(|word| !self.err.contains(word));
+        ]
+        .iter()
+        .all(|word| !self.err.contains(word));
         let told = words.iter().all(|word| self.err.contains(word));
         if self.status == Some(1) && messages == 1 && clean && told && self.out == out {
             return Ok(());

@@ -24,8 +24,10 @@ pub struct ShownColumns(Vec<FloatRole>);
 impl ShownColumns {
     pub fn of(schema: &Schema) -> Self {
         let columns = schema.fields().iter().map(|field| {
-            let is_dimension = field.metadata().get("tiledb.role");
-            let is_dimension = is_dimension.is_some_and(|role| role == "dimension");
+            let is_dimension = field
+                .metadata()
+                .get("tiledb.role")
+                .is_some_and(|role| role == "dimension");
             match (has_floats(field.data_type()), is_dimension) {
                 (false, _) => FloatRole::None,
                 (true, false) => FloatRole::Attribute,
@@ -83,12 +85,15 @@ impl ShownColumns {
             .0
             .iter()
             .rposition(|kind| *kind == FloatRole::Dimension);
-        let values = self.0.iter().zip(row.as_array().into_iter().flatten());
-        let values = values.take(last.map_or(0, |last| last + 1));
-        let values = values.map(|(kind, value)| match (kind, value.as_str()) {
-            (FloatRole::Dimension, Some(bits)) if one_zero => without_sign(bits).to_owned(),
-            _ => value.to_string(),
-        });
+        let values = self
+            .0
+            .iter()
+            .zip(row.as_array().into_iter().flatten())
+            .take(last.map_or(0, |last| last + 1))
+            .map(|(kind, value)| match (kind, value.as_str()) {
+                (FloatRole::Dimension, Some(bits)) if one_zero => without_sign(bits).to_owned(),
+                _ => value.to_string(),
+            });
         values.collect::<Vec<_>>().join(" ")
     }
 
@@ -96,11 +101,12 @@ impl ShownColumns {
         if self.0.iter().all(|kind| *kind == FloatRole::None) {
             return text.to_owned();
         }
-        let values = self.0.iter().zip(row.as_array().into_iter().flatten());
-        let values = values.map(|(kind, value)| match kind {
-            FloatRole::None => value.clone(),
-            kind => one_nan(value, *kind == FloatRole::Dimension),
-        });
+        let values = self.0.iter().zip(row.as_array().into_iter().flatten()).map(
+            |(kind, value)| match kind {
+                FloatRole::None => value.clone(),
+                kind => one_nan(value, *kind == FloatRole::Dimension),
+            },
+        );
         neutral_rows::ascii(&Value::Array(values.collect()).to_string())
     }
 }

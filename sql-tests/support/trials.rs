@@ -174,12 +174,13 @@ inventory::collect!(TrialSource);
 /// All tests, by name.
 pub fn all() -> Vec<Trial> {
     let sources = inventory::iter::<TrialSource>();
-    let trials = sources.flat_map(|source| {
-        let (_, module) = source.module.split_once("::").unwrap_or_default();
-        let trials = (source.trials)().into_iter();
-        trials.map(|trial| trial.runnable(module))
-    });
-    let mut trials: Vec<Trial> = trials.collect();
+    let mut trials: Vec<Trial> = sources
+        .flat_map(|source| {
+            let (_, module) = source.module.split_once("::").unwrap_or_default();
+            let trials = (source.trials)().into_iter();
+            trials.map(|trial| trial.runnable(module))
+        })
+        .collect();
     trials.sort_by(|a, b| a.name().cmp(b.name()));
     for pair in trials.windows(2) {
         assert_ne!(pair[0].name(), pair[1].name(), "two tests have one name");

@@ -116,8 +116,9 @@ impl From<ExploredGroup> for GroupListing {
     fn from(explored: ExploredGroup) -> Self {
         let mut room = MAX_ARRAYS;
         let entered = explored.groups.iter();
-        let locations = entered.map(|(_, group)| group.storage.location().clone());
-        let locations = locations.collect();
+        let locations = entered
+            .map(|(_, group)| group.storage.location().clone())
+            .collect();
         let attached = explored.groups.iter().find(|(path, _)| path.is_empty());
         let unlisted = attached.and_then(|(_, group)| unlisted(group));
         let groups = explored.groups.into_iter().map(|(path, group)| {

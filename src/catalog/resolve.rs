@@ -186,8 +186,12 @@ pub(super) fn holds(group: &Group) -> String {
     if group.members.is_empty() {
         return unlisted(group).unwrap_or_else(|| "it has no members".to_owned());
     }
-    let shown = group.members.iter().take(SHOWN_MEMBERS);
-    let shown: Vec<_> = shown.map(|m| format!("{} ({})", m.name, m.kind)).collect();
+    let shown: Vec<_> = group
+        .members
+        .iter()
+        .take(SHOWN_MEMBERS)
+        .map(|m| format!("{} ({})", m.name, m.kind))
+        .collect();
     let more = group.members.len().saturating_sub(SHOWN_MEMBERS);
     let more = if more > 0 {
         format!(" and {more} more")
@@ -221,8 +225,9 @@ pub(crate) async fn explain_group(
                 MemberLocation::Uri(_) => false,
             };
             let mut arrays = group.members.iter().filter(|m| m.kind == ObjectKind::Array);
-            let array = arrays.find(is_below);
-            let array = array.map(|m| format!("name one of its arrays, as '{}', or ", m.uri));
+            let array = arrays
+                .find(is_below)
+                .map(|m| format!("name one of its arrays, as '{}', or ", m.uri));
             let message = format!(
                 "this is a TileDB group, not an array: {}; {}attach it: ATTACH '{}' AS name (in a program: register_group)",
                 holds(&group),

@@ -221,14 +221,14 @@ fn dimension_names(
     statement: &CreateExternalTable,
     columns: &[FieldRef],
 ) -> Result<Option<Vec<String>>> {
-    let keys = statement
+    let keys: Vec<_> = statement
         .constraints
         .iter()
         .filter_map(|constraint| match constraint {
             Constraint::PrimaryKey(indices) => Some(indices),
             Constraint::Unique(_) => None,
-        });
-    let keys: Vec<_> = keys.collect();
+        })
+        .collect();
     let partitions = &statement.table_partition_cols;
     let names = |indices: &[usize]| {
         let columns = indices.iter().filter_map(|index| columns.get(*index));
@@ -278,8 +278,8 @@ fn defaults(
     let mut defaults = Vec::new();
     for column in columns {
         if let Some(expr) = given.get(column.name()) {
-            let value = default::value(session, expr, column.data_type());
-            let value = value.context("column", || column.name())?;
+            let value = default::value(session, expr, column.data_type())
+                .context("column", || column.name())?;
             if value.is_none() && !column.is_nullable() {
                 return Err(Error::invalid("DEFAULT NULL, and the column is NOT NULL")
                     .with("column", column.name()));

@@ -167,18 +167,21 @@ fn in_global_order(
     is_early: &Arc<AtomicBool>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Option<usize>)> {
     let (schema, table) = (destination.array_schema(), &destination.table);
-    let numbers = OrderNumbers::new(schema, &table.options, &destination.ranges);
-    let numbers = numbers.map_err(to_datafusion_error)?;
+    let numbers = OrderNumbers::new(schema, &table.options, &destination.ranges)
+        .map_err(to_datafusion_error)?;
     let numbers = Arc::new(numbers);
     let fields = input.schema();
     let column = |index: usize| -> Result<(Arc<dyn PhysicalExpr>, String)> {
-        let field = fields.fields().get(index);
-        let field = field.ok_or_else(|| to_datafusion_error(no_dimensions()))?;
+        let field = fields
+            .fields()
+            .get(index)
+            .ok_or_else(|| to_datafusion_error(no_dimensions()))?;
         let name = field.name().clone();
         Ok((Arc::new(Column::new(&name, index)), name))
     };
-    let dimensions = (0..schema.dimensions.len()).map(|d| Ok(column(d)?.0));
-    let dimensions = dimensions.collect::<Result<Vec<_>>>()?;
+    let dimensions = (0..schema.dimensions.len())
+        .map(|d| Ok(column(d)?.0))
+        .collect::<Result<Vec<_>>>()?;
     let mut projected = (0..fields.fields().len())
         .map(|index| column(index).map(|(expr, alias)| ProjectionExpr { expr, alias }))
         .collect::<Result<Vec<_>>>()?;

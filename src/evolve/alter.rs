@@ -67,8 +67,9 @@ impl AlterTable {
                 "ONLY, SET LOCATION and ON CLUSTER have no meaning for an array",
             ));
         }
-        let evolution = evolution(alter.operations, &session).await?;
-        let evolution = evolution.timestamp_if_given(table.options().write_timestamp);
+        let evolution = evolution(alter.operations, &session)
+            .await?
+            .timestamp_if_given(table.options().write_timestamp);
         evolution.apply(table.storage()).await?;
         table.set_outdated();
         Ok(true)
@@ -206,8 +207,12 @@ async fn add_column(
     }
     definition.options = kept;
     let planned = plan(definition, session).await?;
-    let field = planned.schema.fields().first().cloned();
-    let field = field.ok_or_else(|| Error::internal("a column was planned to nothing"))?;
+    let field = planned
+        .schema
+        .fields()
+        .first()
+        .cloned()
+        .ok_or_else(|| Error::internal("a column was planned to nothing"))?;
     let mut evolution = if if_not_exists {
         evolution.add_column_if_missing(&field)?
     } else {

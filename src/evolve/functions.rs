@@ -84,9 +84,10 @@ impl ChangeFunction for Evolve {
                     let if_not_exists = key == ADD_IF_MISSING;
                     let columns = parsed(value, state, |p| {
                         p.parse_comma_separated(Parser::parse_column_def)
-                    });
-                    let columns = columns.map_err(in_option)?.into_iter();
-                    let columns = columns.map(|definition| NewColumn {
+                    })
+                    .map_err(in_option)?
+                    .into_iter()
+                    .map(|definition| NewColumn {
                         definition,
                         if_not_exists,
                     });

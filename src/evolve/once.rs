@@ -80,8 +80,10 @@ impl<F: ChangeFunction> TableFunctionImpl for ChangeCall<F> {
 
 /// A call as it is written.
 fn written<F: ChangeFunction>(arguments: &[Expr]) -> String {
-    let arguments = arguments.iter().map(|argument| format!("{argument:?}"));
-    let arguments = arguments.collect::<Vec<_>>();
+    let arguments = arguments
+        .iter()
+        .map(|argument| format!("{argument:?}"))
+        .collect::<Vec<_>>();
     format!("{}({})", F::NAME, arguments.join(", "))
 }
 

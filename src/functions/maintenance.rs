@@ -98,8 +98,8 @@ fn duration(option: &str, value: &str) -> Result<Duration> {
             "week" => 7 * 24 * 3600,
             _ => return None,
         })
-    });
-    let seconds = seconds.ok_or_else(|| expected(option, value, "a length of time, as '7 days'"));
+    })
+    .ok_or_else(|| expected(option, value, "a length of time, as '7 days'"));
     seconds.map(Duration::from_secs)
 }
 
@@ -265,8 +265,9 @@ impl DescribeArray for VacuumFunction {
 }
 
 fn vacuum_options(values: &OptionValues) -> Result<VacuumOptions> {
-    let mode = values.get("mode");
-    let mode = mode.map_or(Ok(VacuumMode::Fragments), VacuumMode::of_name)?;
+    let mode = values
+        .get("mode")
+        .map_or(Ok(VacuumMode::Fragments), VacuumMode::of_name)?;
     let mut options = VacuumOptions::new(mode);
     if let Some(value) = values.get("min_age") {
         options.min_age = duration("min_age", value)?;

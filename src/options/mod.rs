@@ -274,9 +274,9 @@ impl TableOptions {
         options: &HashMap<String, String>,
     ) -> Result<(Self, Vec<(String, String)>)> {
         let ours = of_arrays(options).into_iter();
-        let creation = ours.filter(|(key, _)| is_creation(key));
-        let creation = creation.map(|(key, value)| (without_prefix(key), value));
-        let mut creation: Vec<_> = creation
+        let mut creation: Vec<_> = ours
+            .filter(|(key, _)| is_creation(key))
+            .map(|(key, value)| (without_prefix(key), value))
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         creation.sort_unstable();
@@ -305,11 +305,11 @@ impl TableOptions {
 /// The options of a statement that are not those of object stores. The order is fixed, so that of several mistakes the same one is
 /// always reported.
 fn of_arrays(options: &HashMap<String, String>) -> Vec<(&str, &str)> {
-    let ours = options
+    let mut ours: Vec<_> = options
         .iter()
         .map(|(key, value)| (key.strip_prefix("format.").unwrap_or(key), value.as_str()))
-        .filter(|(key, _)| !is_store_option(key));
-    let mut ours: Vec<_> = ours.collect();
+        .filter(|(key, _)| !is_store_option(key))
+        .collect();
     ours.sort_unstable();
     ours
 }

@@ -15,8 +15,7 @@ pub(crate) fn normalizer(options: &ConfigOptions) -> IdentNormalizer {
 pub(crate) fn column_name(options: &ConfigOptions, name: &str) -> String {
     let dialect = dialect_from_str(options.sql_parser.dialect);
     let parsed = dialect.and_then(|dialect| {
-        let parser = Parser::new(dialect.as_ref()).try_with_sql(name);
-        let mut parser = parser.ok()?;
+        let mut parser = Parser::new(dialect.as_ref()).try_with_sql(name).ok()?;
         let name = parser.parse_identifier().ok()?;
         (parser.peek_token().token == Token::EOF).then_some(name)
     });

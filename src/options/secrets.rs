@@ -70,8 +70,9 @@ impl StatementSecrets {
             let texts = statement.split('\'').skip(1).step_by(2);
             secrets.extend(texts.filter(|text| EncryptionKey::from_text(text.as_bytes()).is_ok()));
         }
-        let secrets = secrets.into_iter();
-        let secrets = secrets.filter(|secret| secret.len() >= SHORTEST);
+        let secrets = secrets
+            .into_iter()
+            .filter(|secret| secret.len() >= SHORTEST);
         Self(
             secrets
                 .map(|secret| Zeroizing::new(secret.to_owned()))
@@ -101,8 +102,8 @@ impl StatementSecrets {
         let secrets = self
             .0
             .iter()
-            .map(|secret| Zeroizing::new(secret.to_lowercase()));
-        let secrets = secrets.collect::<Vec<_>>();
+            .map(|secret| Zeroizing::new(secret.to_lowercase()))
+            .collect::<Vec<_>>();
         let is_part = |word: &str| {
             let word = word.to_lowercase();
             word.len() >= SHORTEST && secrets.iter().any(|secret| secret.contains(&word))

@@ -130,8 +130,8 @@ impl ScanQuery {
             let successor = table
                 .snapshot
                 .successor(renewal == ScanRenewal::SameCells)
-                .await;
-            let successor = successor.map_err(to_datafusion_error)?;
+                .await
+                .map_err(to_datafusion_error)?;
             let Some(SnapshotSuccessor::SameCells(snapshot) | SnapshotSuccessor::Present(snapshot)) =
                 successor
             else {
@@ -206,9 +206,10 @@ impl ScanQuery {
             runtime,
             external: self.external_members(),
         };
-        let open = labels.open(&table, &surroundings, empty_cells, used);
-        let open = open.await;
-        let open = open.map_err(unplanned)?;
+        let open = labels
+            .open(&table, &surroundings, empty_cells, used)
+            .await
+            .map_err(unplanned)?;
         let pool = PoolBudget::named(
             "TileDbLabels",
             &runtime.memory_pool,
@@ -264,8 +265,10 @@ impl ScanQuery {
         let filters = &self.filters;
         let looked_at = filters.of_array.iter().flat_map(collect_columns);
         let asked = self.projection.iter().copied();
-        let labelled = filters.of_labels.iter();
-        let labelled = labelled.map(|(label, _)| labels.column(*label));
+        let labelled = filters
+            .of_labels
+            .iter()
+            .map(|(label, _)| labels.column(*label));
         let asked = asked
             .chain(looked_at.map(|column| column.index()))
             .chain(labelled);
@@ -343,8 +346,10 @@ mod tests {
         let ctx = runtime.block_on(session(2));
         for (term, link, count) in CONDITIONS {
             let condition = |count: usize| {
-                let terms = (0..count).map(|n| term.replace('$', &n.to_string()));
-                let terms = terms.collect::<Vec<_>>().join(link);
+                let terms = (0..count)
+                    .map(|n| term.replace('$', &n.to_string()))
+                    .collect::<Vec<_>>()
+                    .join(link);
                 format!("SELECT * FROM t WHERE {terms}")
             };
             grows_in_proportion(count, condition, |statement| {
@@ -353,8 +358,10 @@ mod tests {
             });
         }
         let list = |count: usize| {
-            let numbers = (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
-            let numbers = numbers.join(", ");
+            let numbers = (0..count)
+                .map(|n| n.to_string())
+                .collect::<Vec<_>>()
+                .join(", ");
             format!("SELECT * FROM t WHERE x IN ({numbers}) AND a0 IN ({numbers})")
         };
         grows_in_proportion(750, list, |statement| {

@@ -27,8 +27,9 @@ pub(super) async fn prepare(state: &SessionState, plan: &mut LogicalPlan) -> Res
         let options = StoreOptions::taken_from(&mut table.options);
         let stores = state.config().get_extension::<SessionStores>();
         for location in &mut table.locations {
-            let replaced = stores.as_ref();
-            let replaced = replaced.and_then(|stores| stores.0.replace(location, &table.file_type));
+            let replaced = stores
+                .as_ref()
+                .and_then(|stores| stores.0.replace(location, &table.file_type));
             *location = replaced.unwrap_or_else(|| expand_home(location).into_owned());
             prepare_store(state, location, &options).await?;
         }
@@ -88,8 +89,7 @@ pub(super) async fn prepare_store(
             None => Ok(()),
         };
     };
-    let url = Url::parse(if is_url { location } else { FILES });
-    let url = url.map_err(|e| {
+    let url = Url::parse(if is_url { location } else { FILES }).map_err(|e| {
         let shown = Location::without_secrets(location);
         DataFusionError::Plan(format!("'{shown}' cannot be used as a location: {e}"))
     })?;

@@ -54,8 +54,9 @@ fn session(stores: &Arc<FakeStores>) -> SessionContext {
 }
 
 async fn shown(ctx: &SessionContext, sql: &str) -> String {
-    let frame = execute(ctx, sql).await;
-    let frame = frame.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    let frame = execute(ctx, sql)
+        .await
+        .unwrap_or_else(|e| panic!("{sql}: {e}"));
     let rows = frame.to_string().await;
     rows.unwrap_or_else(|e| panic!("{sql}: {e}"))
 }

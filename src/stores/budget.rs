@@ -71,8 +71,11 @@ pub(crate) fn with_fair_pool(context: &Arc<TaskContext>) -> Arc<TaskContext> {
         ..context.runtime_env().as_ref().clone()
     };
     let config = context.session_config();
-    let for_merge = config.options().execution.sort_spill_reservation_bytes;
-    let for_merge = for_merge.min(limit / RESERVED_MERGE_PART);
+    let for_merge = config
+        .options()
+        .execution
+        .sort_spill_reservation_bytes
+        .min(limit / RESERVED_MERGE_PART);
     Arc::new(TaskContext::new(
         context.task_id(),
         context.session_id(),
@@ -291,16 +294,17 @@ impl DiskScratch {
             return Ok(stream::empty().boxed());
         };
         let batches = self.manager.read_spill_as_stream(file, None)?;
-        let records = batches.map_ok(|batch| {
-            let column = batch.columns().first();
-            let column = column.and_then(|column| column.as_binary_opt::<i64>());
-            let values = column
-                .into_iter()
-                .flat_map(|column| column.iter().flatten());
-            let values = values.map(|value| Ok(value.to_vec()));
-            stream::iter(values.collect::<Vec<Result<_>>>())
-        });
-        let records = records.map_err(unreadable);
+        let records = batches
+            .map_ok(|batch| {
+                let column = batch.columns().first();
+                let column = column.and_then(|column| column.as_binary_opt::<i64>());
+                let values = column
+                    .into_iter()
+                    .flat_map(|column| column.iter().flatten())
+                    .map(|value| Ok(value.to_vec()));
+                stream::iter(values.collect::<Vec<Result<_>>>())
+            })
+            .map_err(unreadable);
         Ok(records.try_flatten().boxed())
     }
 }

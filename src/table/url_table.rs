@@ -333,8 +333,8 @@ mod tests {
         let cell = batches
             .iter()
             .find(|b| b.num_rows() > 0)
-            .map(|b| b.column(0));
-        let cell = cell.ok_or_else(|| DataFusionError::External("no rows".into()))?;
+            .map(|b| b.column(0))
+            .ok_or_else(|| DataFusionError::External("no rows".into()))?;
         datafusion::arrow::util::display::array_value_to_string(cell, 0).map_err(Into::into)
     }
 

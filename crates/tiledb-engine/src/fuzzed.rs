@@ -187,8 +187,8 @@ pub fn fuzz(
     );
     let told = faults
         .into_iter()
-        .map(|fault| campaign.made_small(fault).told());
-    let told = told.collect::<Vec<_>>();
+        .map(|fault| campaign.made_small(fault).told())
+        .collect::<Vec<_>>();
     assert!(told.is_empty(), "{name}\n{}", told.join("\n"));
 }
 
@@ -309,8 +309,11 @@ impl Campaign<'_> {
 /// How long this thread has had the processor, which other threads use as well; the wall clock where the system doesn't count it.
 fn busy_since(before: Duration) -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let busy = told.split(' ').next().and_then(|ns| ns.parse().ok());
-    let busy = busy.map(Duration::from_nanos);
+    let busy = told
+        .split(' ')
+        .next()
+        .and_then(|ns| ns.parse().ok())
+        .map(Duration::from_nanos);
     let time = busy.or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).ok());
     time.unwrap_or_default().saturating_sub(before)
 }

@@ -319,8 +319,12 @@ impl World {
     }
 
     fn dated(&self, mut meta: ObjectMeta) -> ObjectMeta {
-        let time = self.state().modified.get(&meta.location).copied();
-        let time = time.unwrap_or(BEGIN_US) as i64;
+        let time = self
+            .state()
+            .modified
+            .get(&meta.location)
+            .copied()
+            .unwrap_or(BEGIN_US) as i64;
         meta.last_modified = timestamp_us_to_datetime(time).unwrap().and_utc();
         meta
     }

@@ -202,9 +202,11 @@ fn on_or_off(state: bool) -> &'static str {
 fn format_called(name: &str) -> Result<OutputFormat> {
     OutputFormat::from_str(name, true).map_err(|_| {
         let values = OutputFormat::value_variants().iter();
-        let names = values.filter_map(ValueEnum::to_possible_value);
-        let names = names.map(|value| value.get_name().to_owned());
-        let names = names.collect::<Vec<_>>().join(", ");
+        let names = values
+            .filter_map(ValueEnum::to_possible_value)
+            .map(|value| value.get_name().to_owned())
+            .collect::<Vec<_>>()
+            .join(", ");
         report::message(format!("'{name}' isn't a format: expected one of {names}"))
     })
 }
@@ -292,8 +294,8 @@ pub fn help_text() -> String {
     let width = usages
         .map(|usage| usage.len())
         .filter(|width| *width < 24)
-        .max();
-    let width = width.unwrap_or_default();
+        .max()
+        .unwrap_or_default();
     for command in &COMMANDS {
         let usage = command.usage();
         text.push_str(&format!("  {usage:width$}  {}\n", command.does));

@@ -81,8 +81,8 @@ impl Shell {
         let columns = facts.map_or(&[][..], |batch| batch.columns());
         let texts = columns
             .iter()
-            .map(|column| array_value_to_string(column, 0));
-        let texts = texts.collect::<Result<Vec<_>, _>>()?;
+            .map(|column| array_value_to_string(column, 0))
+            .collect::<Result<Vec<_>, _>>()?;
         let [array_type, version, order] = &texts[..] else {
             return Err(report::message(format!(
                 "'{place}' tells nothing of itself"

@@ -175,9 +175,10 @@ impl Shell {
 
 fn statement(function: &str, place: &str, options: &[(&'static str, String)]) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    let options = options.iter();
-    let options = options.map(|(name, value)| format!(", '{name}', {}", quoted(value)));
-    let options = options.collect::<String>();
+    let options = options
+        .iter()
+        .map(|(name, value)| format!(", '{name}', {}", quoted(value)))
+        .collect::<String>();
     format!("SELECT * FROM {function}({}{options});", quoted(place))
 }
 

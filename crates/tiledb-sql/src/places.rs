@@ -33,8 +33,11 @@ impl Shell {
             FoundObject::Array(_) => "array",
             FoundObject::Other => "file",
         };
-        let table = self.ctx.table_provider(TableReference::bare(place)).await;
-        let table = table.map_err(|e| nothing_at(place, &e))?;
+        let table = self
+            .ctx
+            .table_provider(TableReference::bare(place))
+            .await
+            .map_err(|e| nothing_at(place, &e))?;
         let columns = table.schema().fields().len();
         let name = free(&name_of(place), |name| {
             self.ctx
@@ -68,9 +71,11 @@ impl Shell {
 /// The name of a place: the last part of its path without an extension, fit for SQL without quotes.
 fn name_of(place: &str) -> String {
     let path = place.split('?').next().unwrap_or(place);
-    let last = path.trim_end_matches(['/', std::path::MAIN_SEPARATOR]);
-    let last = last.rsplit(['/', std::path::MAIN_SEPARATOR]).next();
-    let last = last.unwrap_or_default();
+    let last = path
+        .trim_end_matches(['/', std::path::MAIN_SEPARATOR])
+        .rsplit(['/', std::path::MAIN_SEPARATOR])
+        .next()
+        .unwrap_or_default();
     let stem = match last.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() && stem != "." => stem,
         _ => last,

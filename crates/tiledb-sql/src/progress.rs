@@ -167,8 +167,10 @@ impl ProgressBarThread {
     fn begin(watch: Arc<StatementWatch>, began: Instant) -> Option<Self> {
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
         let shared = Arc::clone(&ended);
-        let thread = std::thread::Builder::new().name("progress".to_owned());
-        let thread = thread.spawn(move || show(&watch, began, &shared)).ok()?;
+        let thread = std::thread::Builder::new()
+            .name("progress".to_owned())
+            .spawn(move || show(&watch, began, &shared))
+            .ok()?;
         Some(Self { ended, thread })
     }
 }

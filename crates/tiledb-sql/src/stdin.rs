@@ -45,8 +45,13 @@ pub async fn store(
         if store.head(&path).await.is_ok() {
             return Ok(None);
         }
-        let read = store.list(None).try_next().await.ok().flatten();
-        let read = read.map_or_else(String::new, |file| format!(" as '{}'", file.location));
+        let read = store
+            .list(None)
+            .try_next()
+            .await
+            .ok()
+            .flatten()
+            .map_or_else(String::new, |file| format!(" as '{}'", file.location));
         return Err(report::message(format!(
             "an earlier statement has read the standard input{read}: give all tables of it the same STORED AS"
         )));

@@ -102,8 +102,9 @@ async fn read_only(case: &Case) -> Result<(), Failed> {
 
 async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
     let base = before(case).await?;
-    let tends = ["tiledb_consolidate(", "tiledb_vacuum("];
-    let tends = tends.iter().any(|name| case.statement.contains(name));
+    let tends = ["tiledb_consolidate(", "tiledb_vacuum("]
+        .iter()
+        .any(|name| case.statement.contains(name));
     let before = state(&base).await?;
     // How many requests the statement takes, and what it leaves.
     let counting = Faulty::new(copy_of(&base).await?, usize::MAX, fault);
@@ -156,8 +157,9 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
     };
     let points = stream::iter(0..requests)
         .map(point)
-        .buffer_unordered(at_once);
-    let points = points.try_collect::<Vec<_>>().await?;
+        .buffer_unordered(at_once)
+        .try_collect::<Vec<_>>()
+        .await?;
     let changed = points.iter().filter(|changed| **changed).count();
     let kept = points.len() - changed;
     if tends {
@@ -199,8 +201,7 @@ async fn used_again(
     let statement = case.statement.replace("crash://store/array", &array);
     let age = |age: Duration| -> Result<(), Failed> {
         for file in std::fs::read_dir(format!("{array}/__commits"))? {
-            let times = std::fs::FileTimes::new();
-            let times = times.set_modified(std::time::SystemTime::now() - age);
+            let times = std::fs::FileTimes::new().set_modified(std::time::SystemTime::now() - age);
             std::fs::File::options()
                 .append(true)
                 .open(file?.path())?
@@ -244,10 +245,12 @@ async fn used_again(
             format!("SELECT * FROM tiledb_vacuum('{array}', mode => 'leftovers', min_age => '0')");
         execute(&ctx, &vacuum).await?;
         for folder in ["__commits", "__fragments"] {
-            let files = std::fs::read_dir(format!("{array}/{folder}"));
-            let files = files.into_iter().flatten().flatten();
-            let files = files.map(|file| file.file_name().display().to_string());
-            let files = files.collect::<Vec<_>>();
+            let files = std::fs::read_dir(format!("{array}/{folder}"))
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|file| file.file_name().display().to_string())
+                .collect::<Vec<_>>();
             if files.len() > fragments {
                 return Err(format!("{folder} has {files:?} after the vacuum").into());
             }
@@ -311,8 +314,11 @@ async fn files(store: &InMemory) -> Result<Vec<(String, usize)>, Failed> {
     let objects = store.list(None).try_collect::<Vec<_>>().await?;
     let mut counted = BTreeMap::new();
     for object in objects {
-        let folders = object.location.parts().take(2);
-        let folders = folders.map(|part| part.as_ref().to_owned());
+        let folders = object
+            .location
+            .parts()
+            .take(2)
+            .map(|part| part.as_ref().to_owned());
         let folder = folders.collect::<Vec<_>>().join("/");
         *counted.entry(folder).or_insert(0) += 1;
     }

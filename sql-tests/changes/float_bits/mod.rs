@@ -172,8 +172,9 @@ async fn one_nan() -> Result<(), Failed> {
             let insert = format!("INSERT INTO t SELECT *, 0 FROM given WHERE {half}");
             run(&ctx, &insert).await?;
         }
-        let conditions = CONDITIONS.iter();
-        let conditions = conditions.map(|c| format!("SELECT * EXCEPT (w) FROM {{}} WHERE {c}"));
+        let conditions = CONDITIONS
+            .iter()
+            .map(|c| format!("SELECT * EXCEPT (w) FROM {{}} WHERE {c}"));
         let queries = QUERIES.iter().map(|query| (*query).to_owned());
         for query in conditions.chain(queries) {
             // Rows in memory have no column w.
@@ -221,10 +222,13 @@ fn stored(array: &Path) -> Result<Vec<usize>, Failed> {
         });
         found.sum::<usize>()
     };
-    let of_doubles = DOUBLES.iter();
-    let of_doubles = of_doubles.map(|bits| count(&doubles, &bits.to_le_bytes()));
-    let of_singles = SINGLES.iter().filter(|bits| **bits != u32::MAX);
-    let of_singles = of_singles.map(|bits| count(&singles, &bits.to_le_bytes()));
+    let of_doubles = DOUBLES
+        .iter()
+        .map(|bits| count(&doubles, &bits.to_le_bytes()));
+    let of_singles = SINGLES
+        .iter()
+        .filter(|bits| **bits != u32::MAX)
+        .map(|bits| count(&singles, &bits.to_le_bytes()));
     Ok(of_doubles.chain(of_singles).collect())
 }
 

@@ -198,8 +198,10 @@ const KINDS: [Kind; 5] = [
 trials!(histories());
 
 fn histories() -> Vec<SqlTrial> {
-    let seeds = std::env::var("CHANGED").ok().and_then(|n| n.parse().ok());
-    let seeds: u64 = seeds.unwrap_or(4);
+    let seeds: u64 = std::env::var("CHANGED")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(4);
     let all = KINDS
         .iter()
         .flat_map(|kind| (0..seeds).map(move |seed| (kind, seed)));
@@ -216,9 +218,11 @@ async fn history(kind: &Kind, seed: u64) -> Result<(), Failed> {
     let mut rng = Rng::new(seed, kind.name.len() as u64);
     let folder = tempfile::tempdir()?;
     let array = folder.path().join("array");
-    let shapes = [USUAL].into_iter().chain(SHAPES);
-    let shapes = shapes.filter(|shape| !shape.wraps_tables());
-    let shapes = shapes.collect::<Vec<Shape>>();
+    let shapes = [USUAL]
+        .into_iter()
+        .chain(SHAPES)
+        .filter(|shape| !shape.wraps_tables())
+        .collect::<Vec<Shape>>();
     let ctx = rng.pick(&shapes).context()?;
     let create = kind.create.replace("{}", &array.display().to_string());
     run(&ctx, &format!("CREATE EXTERNAL TABLE t {create}")).await?;
@@ -339,8 +343,10 @@ async fn run(ctx: &SessionContext, statement: &str) -> Result<(), Failed> {
 }
 
 async fn found(ctx: &SessionContext, query: &str) -> Result<Vec<String>, Failed> {
-    let batches = ctx.sql(query).await.map_err(|e| format!("{query}: {e}"))?;
-    let batches = batches
+    let batches = ctx
+        .sql(query)
+        .await
+        .map_err(|e| format!("{query}: {e}"))?
         .collect()
         .await
         .map_err(|e| format!("{query}: {e}"))?;

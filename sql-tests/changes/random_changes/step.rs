@@ -66,15 +66,19 @@ impl Step {
             _ => {
                 let (column, value) = *rng.pick(kind.assignments);
                 let set = kind.columns[column];
-                let changed = kind.columns.iter().enumerate();
-                let changed = changed.map(|(i, name)| {
-                    if i == column {
-                        format!("{value} AS {name}")
-                    } else {
-                        format!("t.{name}")
-                    }
-                });
-                let changed = changed.collect::<Vec<_>>().join(", ");
+                let changed = kind
+                    .columns
+                    .iter()
+                    .enumerate()
+                    .map(|(i, name)| {
+                        if i == column {
+                            format!("{value} AS {name}")
+                        } else {
+                            format!("t.{name}")
+                        }
+                    })
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 let rows =
                     format!("{kept} UNION ALL SELECT {changed} FROM m AS t WHERE {condition}");
                 Self {
@@ -122,20 +126,29 @@ impl Step {
         );
         let on = same(kind, "t");
         let all = kind.columns.join(", ");
-        let values = kind.columns.iter().map(|name| format!("s.{name}"));
-        let values = values.collect::<Vec<_>>().join(", ");
-        let updated = kind.columns.iter().map(|name| {
-            if *name == last {
-                format!("s.{name}")
-            } else {
-                format!("t.{name}")
-            }
-        });
-        let updated = updated.collect::<Vec<_>>().join(", ");
+        let values = kind
+            .columns
+            .iter()
+            .map(|name| format!("s.{name}"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let updated = kind
+            .columns
+            .iter()
+            .map(|name| {
+                if *name == last {
+                    format!("s.{name}")
+                } else {
+                    format!("t.{name}")
+                }
+            })
+            .collect::<Vec<_>>()
+            .join(", ");
         let keys = kind.columns[..kind.dimensions]
             .iter()
-            .map(|name| format!("t.{name}"));
-        let keys = keys.collect::<Vec<_>>().join(", ");
+            .map(|name| format!("t.{name}"))
+            .collect::<Vec<_>>()
+            .join(", ");
         let joined = format!("m AS t JOIN ({source}) s ON {on} WHERE s.i % 3");
         let new = format!("SELECT {values} FROM ({source}) s LEFT ANTI JOIN m AS t ON {on}");
         let others = format!(
@@ -222,7 +235,8 @@ impl Step {
 }
 
 fn same(kind: &Kind, table: &str) -> String {
-    let keys = kind.columns[..kind.dimensions].iter();
-    let keys = keys.map(|name| format!("{table}.{name} = s.{name}"));
+    let keys = kind.columns[..kind.dimensions]
+        .iter()
+        .map(|name| format!("{table}.{name} = s.{name}"));
     keys.collect::<Vec<_>>().join(" AND ")
 }

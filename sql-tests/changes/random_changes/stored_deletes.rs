@@ -33,12 +33,13 @@ async fn stored_deletes(duplicates: bool) -> Result<(), Failed> {
     );
     run(&ctx, &create).await?;
     let cells = (0..7)
-        .flat_map(|x| (0..5).map(move |y| (x, y, (x * 3 + y * 7) % 8, b'a' + (x + y) as u8 % 5)));
-    let cells = cells.collect::<Vec<RandomCell>>();
+        .flat_map(|x| (0..5).map(move |y| (x, y, (x * 3 + y * 7) % 8, b'a' + (x + y) as u8 % 5)))
+        .collect::<Vec<RandomCell>>();
     let rows = cells
         .iter()
-        .map(|(x, y, v, s)| format!("({x}, {y}, {v}, '{}')", char::from(*s)));
-    let rows = rows.collect::<Vec<_>>().join(", ");
+        .map(|(x, y, v, s)| format!("({x}, {y}, {v}, '{}')", char::from(*s)))
+        .collect::<Vec<_>>()
+        .join(", ");
     run(&ctx, &format!("INSERT INTO t VALUES {rows}")).await?;
     run(&ctx, "CREATE TABLE m AS SELECT * FROM t").await?;
     let mut rng = Rng::new(20, u64::from(duplicates));
@@ -47,8 +48,9 @@ async fn stored_deletes(duplicates: bool) -> Result<(), Failed> {
     for _ in 0..tries {
         let depth = rng.below(4);
         let condition = random_where(&mut rng, depth);
-        let survivors = survivors_of(&ctx, &array, &cells, &condition).await;
-        let survivors = survivors.map_err(|e| format!("{condition}: {e:?}"))?;
+        let survivors = survivors_of(&ctx, &array, &cells, &condition)
+            .await
+            .map_err(|e| format!("{condition}: {e:?}"))?;
         stored += usize::from(survivors.is_some());
         nested +=
             usize::from(survivors.is_some_and(|tree| matches!(tree, DeleteCondition::Any(_))));

@@ -142,10 +142,12 @@ async fn at_once(kind: Kind) -> Result<(), Failed> {
             ended.map_err(|error| error.message().unwrap_or_default().to_owned())
         })
     };
-    let writers = (0..WRITERS).map(|n| task(Box::pin(writes(Arc::clone(&shared), n))));
-    let writers = writers.collect::<Vec<_>>();
-    let others = (0..READERS).map(|n| task(Box::pin(reads(Arc::clone(&shared), n))));
-    let mut others = others.collect::<Vec<_>>();
+    let writers = (0..WRITERS)
+        .map(|n| task(Box::pin(writes(Arc::clone(&shared), n))))
+        .collect::<Vec<_>>();
+    let mut others = (0..READERS)
+        .map(|n| task(Box::pin(reads(Arc::clone(&shared), n))))
+        .collect::<Vec<_>>();
     others.push(task(Box::pin(tends(Arc::clone(&shared)))));
     let enough =
         || count(&shared.done) > 4 && count(&shared.reads) > 4 && count(&shared.tended) > 0;
@@ -201,9 +203,14 @@ async fn left(ctx: &SessionContext, shared: &Shared, ledgers: &[Ledger]) -> Resu
         );
     }
     for (writer, ledger) in (0..).zip(ledgers) {
-        let found = state.batches.get(&writer).cloned().unwrap_or_default();
-        let found = found.into_iter().map(|(batch, values)| (batch, values[0]));
-        let found = found.collect::<BTreeMap<_, _>>();
+        let found = state
+            .batches
+            .get(&writer)
+            .cloned()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(batch, values)| (batch, values[0]))
+            .collect::<BTreeMap<_, _>>();
         if found != ledger.batches {
             return Err(format!(
                 "writer {writer} has done {:?}, and {found:?} is there",
@@ -349,11 +356,13 @@ async fn put(
     batch: i64,
     ledger: &mut Ledger,
 ) -> Result<bool, Failed> {
-    let rows = (0..BATCH).map(|row| {
-        let x = shared.kind.cell(writer, batch, row);
-        format!("({x}, {writer}, {batch}, {batch})")
-    });
-    let rows = rows.collect::<Vec<_>>().join(", ");
+    let rows = (0..BATCH)
+        .map(|row| {
+            let x = shared.kind.cell(writer, batch, row);
+            format!("({x}, {writer}, {batch}, {batch})")
+        })
+        .collect::<Vec<_>>()
+        .join(", ");
     let sql = format!("INSERT INTO t VALUES {rows}");
     let ended = run(ctx, &sql).await;
     let done = outcome(shared, &sql, ended)?;

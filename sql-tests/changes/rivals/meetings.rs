@@ -171,8 +171,11 @@ async fn complete_fragments_count_until_they_are_old() -> Result<(), Failed> {
     };
     let before = listed()?;
     run(&other, "INSERT INTO t VALUES (20, 0, 0, 7), (29, 0, 0, 8)").await?;
-    let commit = listed()?.difference(&before).next().cloned();
-    let commit = commit.ok_or("the insert was not committed")?;
+    let commit = listed()?
+        .difference(&before)
+        .next()
+        .cloned()
+        .ok_or("the insert was not committed")?;
     fs::remove_file(&commit)?;
     run(&ctx, "UPDATE t SET v = -1 WHERE x = 30").await?;
     match run(&ctx, "UPDATE t SET v = -1 WHERE x IN (25, 26)").await {
@@ -259,8 +262,11 @@ async fn a_move_is_done_again() -> Result<(), Failed> {
     let statement = "UPDATE t SET x = 1000 WHERE v = 99 OR v < -1";
     let planned = ctx.sql(statement).await?.create_physical_plan().await?;
     run(&other, "UPDATE t SET v = -2 WHERE x = 3").await?;
-    let error = collect(planned, ctx.task_ctx()).await;
-    let error = error.err().ok_or("the move has missed a row")?.to_string();
+    let error = collect(planned, ctx.task_ctx())
+        .await
+        .err()
+        .ok_or("the move has missed a row")?
+        .to_string();
     assert!(error.contains("more than once"), "{error}");
     let found = rows(&ctx, "SELECT x FROM t WHERE x IN (3, 99, 1000)").await?;
     assert_eq!(found, ["3", "99"]);

@@ -218,8 +218,10 @@ async fn race(
     let insert = RandomStatement::Insert(first_rows());
     judge.run(&insert.sql(&table)).await.map_err(said)?;
     before.run(&insert).map_err(|_| "an insert is refused")?;
-    let past = SystemTime::now().duration_since(UNIX_EPOCH);
-    let past = past.map_err(|e| e.to_string())?.as_millis();
+    let past = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_err(|e| e.to_string())?
+        .as_millis();
     // The statements of the race come at a later time.
     tokio::time::sleep(Duration::from_millis(2)).await;
     for other in others {
@@ -251,8 +253,13 @@ async fn race(
         [a?, b?]
     };
     let after = format!("SELECT k, v FROM {table} ORDER BY k, v");
-    let after = judge.run(&after).await.map_err(said)?;
-    let after = after.iter().map(|row| (row[0], row[1])).collect::<Vec<_>>();
+    let after = judge
+        .run(&after)
+        .await
+        .map_err(said)?
+        .iter()
+        .map(|row| (row[0], row[1]))
+        .collect::<Vec<_>>();
     for other in others {
         let drop = format!("DROP TABLE past_{table}");
         other.run(&drop).await.map_err(said)?;

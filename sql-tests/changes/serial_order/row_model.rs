@@ -296,7 +296,7 @@ impl RandomStatement {
                 format!("DELETE FROM {table} WHERE {}", rows.sql(plus))
             }
             Self::Merge { rows, deletes } => {
-                let delete = if deletes {
+                let delete = if *deletes {
                     format!("WHEN MATCHED AND {table}.v % 2 <> 0 THEN DELETE ")
                 } else {
                     String::new()

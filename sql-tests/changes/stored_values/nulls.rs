@@ -26,8 +26,8 @@ fn nulls() -> Vec<SqlTrial> {
         "enum_numbers",
         "enum_dense",
         "dense_default_fills",
-    ];
-    let kept = kept.map(|array| {
+    ]
+    .map(|array| {
         let name = format!("kept_nulls_{array}");
         trial(name, move || block_on(nulls_are_kept(array)))
     });
@@ -209,8 +209,9 @@ async fn nulls_are_kept(array: &str) -> Result<(), Failed> {
     let nulls = fields
         .clone()
         .filter(|f| f.is_nullable())
-        .map(|f| format!("count(*) - count({})", name(f)));
-    let nulls = nulls.collect::<Vec<_>>().join(" + ");
+        .map(|f| format!("count(*) - count({})", name(f)))
+        .collect::<Vec<_>>()
+        .join(" + ");
     if desk.number(&format!("SELECT {nulls} FROM t")).await? == 0 {
         return Err("nothing shows as NULL".into());
     }

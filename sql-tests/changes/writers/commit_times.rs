@@ -208,8 +208,9 @@ async fn no_earlier_instant_changes_at_chosen_times() -> Result<(), Failed> {
             )
             .await?;
             // The times follow each other directly.
-            let times = (0..story.steps.len() as u64).map(|step| 100 + step);
-            let times = times.collect::<Vec<_>>();
+            let times = (0..story.steps.len() as u64)
+                .map(|step| 100 + step)
+                .collect::<Vec<_>>();
             for ((statement, _), time) in story.steps.iter().zip(&times) {
                 run(&ctx, "DROP TABLE t").await?;
                 run(&ctx, &format!("CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{}' OPTIONS ('tiledb.write_timestamp' '{time}')", array.display())).await?;
@@ -268,9 +269,10 @@ fn check_order(array: &Path, after: &str) -> Result<(), Failed> {
     }
     listed.sort();
     listed.dedup();
-    let own = files.iter().filter(|file| ended(file, &[".wrt", ".del"]));
-    let own = own.map(|file| format!("__commits/{file}"));
-    let own = own
+    let own = files
+        .iter()
+        .filter(|file| ended(file, &[".wrt", ".del"]))
+        .map(|file| format!("__commits/{file}"))
         .filter(|path| !listed.contains(path))
         .collect::<Vec<_>>();
     let all = listed.iter().chain(&own);
@@ -434,8 +436,9 @@ async fn a_window_of_time_takes_no_changes() -> Result<(), Failed> {
         let pairs = window.split('&').filter_map(|pair| pair.split_once('='));
         let options = pairs
             .clone()
-            .map(|(key, value)| format!("'tiledb.{key}' '{value}'"));
-        let options = options.collect::<Vec<_>>().join(", ");
+            .map(|(key, value)| format!("'tiledb.{key}' '{value}'"))
+            .collect::<Vec<_>>()
+            .join(", ");
         run(&ctx, &format!("CREATE EXTERNAL TABLE w{number} STORED AS TILEDB LOCATION '{path}' OPTIONS ({options})")).await?;
         let mut ways = vec![
             (format!("w{number}"), format!("'w{number}'")),
@@ -443,8 +446,10 @@ async fn a_window_of_time_takes_no_changes() -> Result<(), Failed> {
         ];
         // A group also has a past, in which it doesn't have this member.
         if window.starts_with("timestamp_start") && !window.contains("all_versions") {
-            let given = pairs.map(|(key, value)| format!("{key} {value}"));
-            let given = given.collect::<Vec<_>>().join(", ");
+            let given = pairs
+                .map(|(key, value)| format!("{key} {value}"))
+                .collect::<Vec<_>>()
+                .join(", ");
             execute(&ctx, &format!("ATTACH '{group}' AS g{number} ({given})")).await?;
             let name = format!("g{number}.a");
             ways.push((name.clone(), format!("'{name}'")));

@@ -60,8 +60,10 @@ impl Generator {
         let relation = self.rng.pick(&self.relations).clone();
         let mut scope = Scope::of(&alias, &relation.columns, relation.rows);
         if let Some(key) = self.keys.get(&relation.name) {
-            let columns = scope.columns.iter();
-            let columns = columns.filter(|named| key.contains(&named.column.name));
+            let columns = scope
+                .columns
+                .iter()
+                .filter(|named| key.contains(&named.column.name));
             scope.key = columns.map(Named::expr).collect();
         }
         let name = relation.name;

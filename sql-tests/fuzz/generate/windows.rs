@@ -69,8 +69,12 @@ impl Generator {
             };
             return Some(keys.into_iter().map(key).collect());
         }
-        let shown = items.iter().map(|item| &item.expr).chain([argument]);
-        let shown: Vec<(&str, &str)> = shown.flat_map(|expr| expr.columns()).collect();
+        let shown: Vec<(&str, &str)> = items
+            .iter()
+            .map(|item| &item.expr)
+            .chain([argument])
+            .flat_map(|expr| expr.columns())
+            .collect();
         let mut keys = Vec::new();
         for named in &scope.columns {
             if shown.contains(&(named.alias.as_str(), named.column.name.as_str())) {

@@ -95,16 +95,22 @@ impl Fragment {
         self.sections(file, "the R-tree", &[sections.rtree], rtree, written)?;
         let slots = self.footer.slots(&self.schema).count();
         let statistics = |tile: &[u8]| Ok(FragmentStatistics::decode(tile, slots)?.encode());
-        let starts = sections.fragment_statistics.iter().copied();
-        let starts = starts.collect::<Vec<_>>();
+        let starts = sections
+            .fragment_statistics
+            .iter()
+            .copied()
+            .collect::<Vec<_>>();
         self.sections(file, "the statistics", &starts, statistics, written)?;
         let processed = |tile: &[u8]| {
             Ok(encode_processed_conditions(&decode_processed_conditions(
                 tile,
             )?))
         };
-        let starts = sections.processed_conditions.iter().copied();
-        let starts = starts.collect::<Vec<_>>();
+        let starts = sections
+            .processed_conditions
+            .iter()
+            .copied()
+            .collect::<Vec<_>>();
         self.sections(file, "processed conditions", &starts, processed, written)
     }
 
@@ -335,8 +341,8 @@ impl Fragment {
                 .as_chunks::<8>()
                 .0
                 .iter()
-                .map(|s| u64::from_le_bytes(*s));
-            let starts = starts.collect::<Vec<_>>();
+                .map(|s| u64::from_le_bytes(*s))
+                .collect::<Vec<_>>();
             data.compare(tile, written, |encoder, tile| {
                 encoder.encode_var(tile, &starts)
             })?;

@@ -80,8 +80,9 @@ const KINDS: [Kind; 6] = [
         name: "consolidated_footers",
         is: |folder, name| folder == "__fragment_meta" && name.ends_with(".meta"),
         again: |tile| {
-            let footers = consolidated::decode(tile)?.into_iter();
-            let footers = footers.map(|(name, range)| (name, tile.get(range).unwrap_or_default()));
+            let footers = consolidated::decode(tile)?
+                .into_iter()
+                .map(|(name, range)| (name, tile.get(range).unwrap_or_default()));
             consolidated::encode(&footers.collect::<Vec<_>>()).map(Some)
         },
         at_least: 5,

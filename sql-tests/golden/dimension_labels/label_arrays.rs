@@ -59,8 +59,10 @@ fn changed(change: impl FnOnce(&mut Entry)) -> Files {
     let schema = files.find("__schema/__1000");
     files.edit(&schema, |tile| {
         let schema = contents(tile);
-        let at = schema.windows(old.len()).position(|w| w == old);
-        let at = at.expect("the entry is as libtiledb wrote it");
+        let at = schema
+            .windows(old.len())
+            .position(|w| w == old)
+            .expect("the entry is as libtiledb wrote it");
         let new = [&schema[..at], &entry.encode(), &schema[at + old.len()..]].concat();
         *tile = plain_tile(&new);
     });

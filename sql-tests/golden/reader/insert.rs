@@ -32,8 +32,9 @@ fn columns() -> Schema {
 
 async fn create(folder: &Path) -> Result<String, Failed> {
     let path = folder.join("array").display().to_string();
-    let builder = ArrayBuilder::new(&columns(), ["x", "name"])?;
-    let builder = builder.domain("x", "-1000", "2000000")?.tile("x", "100")?;
+    let builder = ArrayBuilder::new(&columns(), ["x", "name"])?
+        .domain("x", "-1000", "2000000")?
+        .tile("x", "100")?;
     builder.create(Location::local(&path)?).await?;
     Ok(path)
 }
@@ -112,12 +113,14 @@ async fn dense() -> Result<(), Failed> {
         ("a", Arc::new(Int32Array::from(vec![-14, -31]))),
     ]);
     expect("rows written", array.insert().batches([given]).await?, 2)?;
-    let changed = before.iter().map(|row| match row.as_str() {
-        "[1,4,4]" => "[1,4,-14]".to_owned(),
-        "[3,1,9]" => "[3,1,-31]".to_owned(),
-        other => other.to_owned(),
-    });
-    let mut changed = changed.collect::<Vec<_>>();
+    let mut changed = before
+        .iter()
+        .map(|row| match row.as_str() {
+            "[1,4,4]" => "[1,4,-14]".to_owned(),
+            "[3,1,9]" => "[3,1,-31]".to_owned(),
+            other => other.to_owned(),
+        })
+        .collect::<Vec<_>>();
     changed.sort_unstable();
     let mut found = rows(&path).await?;
     found.sort_unstable();

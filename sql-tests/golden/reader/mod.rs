@@ -44,8 +44,7 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, wanted: T) -> Re
 /// A golden array reads as libtiledb reads it, at each of its times, and the box around it is around all of its cells.
 async fn golden_array(place: PathBuf, entry: Value) -> Result<(), Failed> {
     // libtiledb's answers hold the bytes of text as they are stored.
-    let builder = Array::builder(place.display().to_string());
-    let mut builder = builder.option("fixed_text", "raw")?;
+    let mut builder = Array::builder(place.display().to_string()).option("fixed_text", "raw")?;
     for (key, value) in golden::options(&entry) {
         builder = builder.option(&key, &value)?;
     }
@@ -97,8 +96,9 @@ fn check_box(array: &Array, batches: &[RecordBatch]) -> Result<(), Failed> {
             |end: &ScalarValue| end.data_type() == *array.schema().field(number).data_type();
         let promised = !cells.iter().any(is_nan) && shown(&side.low) && shown(&side.high);
         // Nor do coordinates that a filter changed, or dates that libtiledb 1.6 and 1.7 compared without their sign.
-        let doubtful = ["lossy", "v03_dates", "v04_dates"];
-        let doubtful = doubtful.iter().any(|name| array.uri().contains(name));
+        let doubtful = ["lossy", "v03_dates", "v04_dates"]
+            .iter()
+            .any(|name| array.uri().contains(name));
         if promised && !doubtful && !cells.iter().all(|c| side.low <= *c && *c <= side.high) {
             return Err(format!("cells lie outside of {side:?}").into());
         }
@@ -114,8 +114,10 @@ trial!(requests);
 /// Conditions become ranges and prune tiles, as in a query, and an array that is open is not listed again.
 async fn requests() -> Result<(), Failed> {
     let log = Arc::new(RequestLog::new());
-    let array = Array::builder(path("rtree_three_levels")).request_log(Arc::clone(&log));
-    let array = array.open_array().await?;
+    let array = Array::builder(path("rtree_three_levels"))
+        .request_log(Arc::clone(&log))
+        .open_array()
+        .await?;
     let bytes_of = async |scan: ArrayScan| {
         log.clear();
         scan.collect().await?;
@@ -307,8 +309,9 @@ pub async fn refused() -> Result<(), Failed> {
     fails(scan().batch_size(0), &["batch_size is 0"]).await?;
     fails(scan().partitions(0), &["partitions is 0"]).await?;
 
-    let other = SessionContext::new();
-    let other = other.read_tiledb(&path("quickstart_dense")).await?;
+    let other = SessionContext::new()
+        .read_tiledb(&path("quickstart_dense"))
+        .await?;
     let rows = other
         .clone()
         .select_columns(&["rows"])?
@@ -346,8 +349,10 @@ pub async fn unreadable() -> Result<(), Failed> {
     let mut gone = Files::golden("weather_stations");
     let enumeration = gone.find("__enumerations/");
     gone.0.remove(&enumeration);
-    let gone = Array::builder("memory").location(gone.in_memory().await);
-    let gone = gone.open_array().await?;
+    let gone = Array::builder("memory")
+        .location(gone.in_memory().await)
+        .open_array()
+        .await?;
     fails(
         gone.scan(),
         &["\"condition\" cannot be read", "__enumerations/"],

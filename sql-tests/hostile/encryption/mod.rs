@@ -191,8 +191,9 @@ async fn nothing_shows_the_key() -> Result<(), Failed> {
     );
     ctx.sql(&create).await?.collect().await?;
     let log = Arc::new(RequestLog::new());
-    let builder = TileDbTable::builder(place.as_str()).option("encryption_key", HEX)?;
-    let builder = builder.request_log(Arc::clone(&log));
+    let builder = TileDbTable::builder(place.as_str())
+        .option("encryption_key", HEX)?
+        .request_log(Arc::clone(&log));
     keeps_secrets("the builder", &format!("{builder:?} {builder:#?}"))?;
     let table = Arc::new(builder.open().await?);
     keeps_secrets("the table", &format!("{table:?} {table:#?}"))?;
@@ -224,8 +225,11 @@ async fn nothing_shows_the_key() -> Result<(), Failed> {
         let batches = frame.collect().await?;
         keeps_secrets(sql, &pretty_format_batches(&batches)?.to_string())?;
     }
-    let physical = ctx.sql("SELECT * FROM secret, built").await?;
-    let physical = physical.create_physical_plan().await?;
+    let physical = ctx
+        .sql("SELECT * FROM secret, built")
+        .await?
+        .create_physical_plan()
+        .await?;
     keeps_secrets("the physical plan", &format!("{physical:?}"))?;
     keeps_secrets(
         "the table options",

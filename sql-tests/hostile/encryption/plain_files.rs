@@ -150,8 +150,9 @@ async fn plain_schemas() -> Result<(), Failed> {
     let path = files
         .0
         .keys()
-        .find(|path| path.starts_with("__schema/__") && !path.contains("__enumerations"));
-    let path = path.expect("a schema").clone();
+        .find(|path| path.starts_with("__schema/__") && !path.contains("__enumerations"))
+        .expect("a schema")
+        .clone();
     let known = contents_with(&files.0[&path], Some(&key()));
     let later = path.replace("__1000_1000_", "__5000_5000_");
     assert_ne!(path, later);
@@ -270,8 +271,9 @@ async fn plain_groups() -> Result<(), Failed> {
         async move {
             let ctx = SessionContext::new();
             datafusion_tiledb::register(&ctx).map_err(|e| e.to_string())?;
-            let group = TileDbGroup::builder(place).option("encryption_key", KEY);
-            let group = group.map_err(|e| e.to_string())?;
+            let group = TileDbGroup::builder(place)
+                .option("encryption_key", KEY)
+                .map_err(|e| e.to_string())?;
             group.attach(&ctx, "g").await.map_err(|e| e.to_string())?;
             let frame = ctx.sql("SELECT * FROM g.public.a").await;
             let rows = frame.map_err(|e| e.to_string())?.count().await;

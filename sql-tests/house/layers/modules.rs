@@ -16,11 +16,17 @@ pub fn circles(modules: &Modules) -> Vec<String> {
     for (module, text) in modules {
         for used in used(text, module) {
             let target = known(&used, modules);
-            let shared = module.iter().zip(target).take_while(|(a, b)| a == b);
-            let shared = shared.count();
+            let shared = module
+                .iter()
+                .zip(target)
+                .take_while(|(a, b)| a == b)
+                .count();
             if let (Some(from), Some(to)) = (module.get(shared), target.get(shared)) {
-                let edges = folders.entry(target[..shared].to_vec()).or_default();
-                let edges = edges.entry(from.clone()).or_default();
+                let edges = folders
+                    .entry(target[..shared].to_vec())
+                    .or_default()
+                    .entry(from.clone())
+                    .or_default();
                 edges.insert(to.clone());
             }
         }
@@ -203,8 +209,10 @@ fn finds_paths() -> Result<(), Failed> {
     let text = "use crate::a::{self, b::C, d::{E, F as G}};\npub(crate) use super::x;\nuse arrow::array::Array;\n\
                 // use crate::no;\nfn f() { let y = crate::p::q(); super::super::r::s(); }";
     let module = ["m", "n"].map(str::to_owned);
-    let found = used(text, &module).into_iter();
-    let mut found = found.map(|path| path.join("::")).collect::<Vec<_>>();
+    let mut found = used(text, &module)
+        .into_iter()
+        .map(|path| path.join("::"))
+        .collect::<Vec<_>>();
     found.sort();
     if found == ["a", "a::b::C", "a::d::E", "a::d::F", "m::x", "p::q", "r::s"] {
         Ok(())

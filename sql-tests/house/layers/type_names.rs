@@ -17,8 +17,8 @@ trial!(types_have_names_of_their_own);
 fn types_have_names_of_their_own() -> Result<(), Failed> {
     let mut crates = Vec::new();
     for rules in &CRATES {
-        let found = modules(&root().join(rules.src));
-        let found = found.map_err(|e| format!("cannot read {}: {e}", rules.src))?;
+        let found = modules(&root().join(rules.src))
+            .map_err(|e| format!("cannot read {}: {e}", rules.src))?;
         crates.push((rules.src, found));
     }
     let wrong = wrong_names(&crates);
@@ -47,8 +47,11 @@ fn wrong_names(crates: &[(&str, Modules)]) -> Vec<String> {
         .map(|(name, places)| format!("several types are called {name}: {}", places.join(", ")))
         .collect::<Vec<_>>();
     let count = types.values().map(Vec::len).sum::<usize>();
-    let one_word = types.keys().filter(|name| words(name) == 1);
-    let one_word = one_word.map(String::as_str).collect::<Vec<_>>();
+    let one_word = types
+        .keys()
+        .filter(|name| words(name) == 1)
+        .map(String::as_str)
+        .collect::<Vec<_>>();
     if one_word.len() * 100 > count * ONE_WORD_PERCENT {
         wrong.push(format!(
             "{} of {count} types have names of one word, more than {ONE_WORD_PERCENT} %; give them a word of their domain: {}",
@@ -95,8 +98,9 @@ fn type_names(text: &str) -> Vec<&str> {
             break;
         }
         let code = line.trim_start();
-        let found = ["struct", "enum", "trait"];
-        let mut found = found.iter().find_map(|word| after(code, word));
+        let mut found = ["struct", "enum", "trait"]
+            .iter()
+            .find_map(|word| after(code, word));
         // Elsewhere, `type` belongs to a trait.
         if code.len() == line.len() {
             found = found.or_else(|| after(code, "type"));

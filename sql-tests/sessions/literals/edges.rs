@@ -278,8 +278,9 @@ async fn in_changes() -> std::result::Result<(), Failed> {
                     .rows(&sql)
                     .await
                     .map_err(|error| format!("{sql}: {error}"))?;
-                let changed = strict(changed.column(0), &DataType::Int64)?;
-                let changed = changed.as_primitive::<Int64Type>().value(0);
+                let changed = strict(changed.column(0), &DataType::Int64)?
+                    .as_primitive::<Int64Type>()
+                    .value(0);
                 assert_eq!(usize::try_from(changed), Ok(expected.len()), "{sql}");
                 let left = if sql.starts_with("DELETE") {
                     (0..6).filter(|id| !expected.contains(id)).collect()

@@ -211,8 +211,8 @@ async fn several_rounds_are_as_one() -> Result<(), Failed> {
                 .1
                 .iter()
                 .zip(&read[1].1)
-                .map(|(a, b)| (a.len(), b.len(), a == b));
-            let same = same.collect::<Vec<_>>();
+                .map(|(a, b)| (a.len(), b.len(), a == b))
+                .collect::<Vec<_>>();
             return Err(format!(
                 "{consolidate}, duplicates {duplicates}: {same:?}, {:?} {:?}",
                 read[0].2, read[1].2

@@ -245,16 +245,22 @@ async fn dense_rows_on_disk() -> Result<(), Failed> {
                 repeat('x', CAST(c % 9 AS INT)) || CAST(c AS VARCHAR) AS s \
                 FROM (SELECT value * 7919 % 150000 AS c FROM range(0, 150000))";
     let twice = format!("INSERT INTO t {rows} UNION ALL SELECT -150, 7, 1, 'twice'");
-    let refused = ctx.sql(&twice).await?.collect().await;
-    let refused = refused
+    let refused = ctx
+        .sql(&twice)
+        .await?
+        .collect()
+        .await
         .err()
         .map(|error| error.to_string())
         .unwrap_or_default();
     if !refused.contains("two rows have the coordinates (y = -150, x = 7)") {
         return Err(format!("a cell twice: {refused}").into());
     }
-    let plan = ctx.sql(&format!("INSERT INTO t {rows}")).await?;
-    let plan = plan.create_physical_plan().await?;
+    let plan = ctx
+        .sql(&format!("INSERT INTO t {rows}"))
+        .await?
+        .create_physical_plan()
+        .await?;
     collect(Arc::clone(&plan), ctx.task_ctx()).await?;
     let spills = plan.metrics().and_then(|metrics| metrics.spill_count());
     if spills.is_none_or(|spills| spills < 2) {

@@ -102,8 +102,9 @@ impl Shelf {
         };
         let ctx = shelf.session(2)?;
         let tile = (rows / 200).to_string();
-        let create = create.replace("$TILE", &tile);
-        let create = create.replace("$LAST", &(rows - 1).to_string());
+        let create = create
+            .replace("$TILE", &tile)
+            .replace("$LAST", &(rows - 1).to_string());
         let table = format!(
             "CREATE EXTERNAL TABLE t (x BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB \
              LOCATION '{}' OPTIONS ({create})",
@@ -183,8 +184,9 @@ async fn late(create: &str, is_local: bool) -> Result<(), Failed> {
         let plans = planned(&ctx).await?;
         shelf.vacuum().await?;
         for (query, plan, expected) in plans {
-            let found = collect(plan, ctx.task_ctx()).await;
-            let found = found.map_err(|e| format!("{query}, {partitions} partitions: {e}"))?;
+            let found = collect(plan, ctx.task_ctx())
+                .await
+                .map_err(|e| format!("{query}, {partitions} partitions: {e}"))?;
             assert_eq!(sorted(&found), expected, "{query}, {partitions}");
         }
     }
@@ -357,8 +359,11 @@ async fn too_late(create: &str) -> Result<(), Failed> {
         let (Some(first), Some(second)) = (streams.next(), streams.next()) else {
             return Err("fewer than two partitions".into());
         };
-        let rows = first.collect::<Vec<_>>().await.into_iter();
-        let rows = rows.collect::<Result<Vec<_>>>()?;
+        let rows = first
+            .collect::<Vec<_>>()
+            .await
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?;
         assert!(!rows.is_empty());
         shelf.vacuum().await?;
         let ended = second.collect::<Vec<_>>().await;
@@ -388,9 +393,17 @@ async fn late_at_a_time(kind: &str, create: &str) -> Result<(), Failed> {
          (SELECT timestamp_start AS time FROM tiledb_fragments('{}') ORDER BY time LIMIT 2)",
         shelf.uri
     );
-    let second = ctx.sql(&second).await?.collect().await?;
-    let second = second.first().ok_or("no time")?.column(0).clone();
-    let second = second.as_primitive::<Int64Type>().value(0);
+    let second = ctx
+        .sql(&second)
+        .await?
+        .collect()
+        .await?
+        .first()
+        .ok_or("no time")?
+        .column(0)
+        .clone()
+        .as_primitive::<Int64Type>()
+        .value(0);
     let at = format!("OPTIONS ('tiledb.timestamp' '{second}')");
     let ctx = shelf.open(4, &at).await?;
     let query = "SELECT x, v FROM t WHERE v % 3 > 0";
@@ -422,9 +435,12 @@ async fn late_without_sql(create: &str) -> Result<(), Failed> {
         let other = shelf.open(1, "").await?;
         let more = "INSERT INTO t VALUES (17, 1)";
         other.sql(more).await?.collect().await?;
-        let batches = futures::stream::iter(streams).flatten();
-        let batches = batches.collect::<Vec<_>>().await.into_iter();
-        let batches = batches.collect::<Result<Vec<_>>>()?;
+        let batches = futures::stream::iter(streams)
+            .flatten()
+            .collect::<Vec<_>>()
+            .await
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?;
         assert_eq!(sorted(&batches), expected);
         assert_eq!(sorted(&scan().collect().await?), expected);
         // What was vacuumed without a substitute is missed, and nothing else is shown for it.

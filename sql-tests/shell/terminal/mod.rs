@@ -89,8 +89,14 @@ impl Terminal {
         self.prompt()?;
         self.keys(line)?;
         // What stands before the prompt comes, the line editor does not see.
-        let typed = line.chars().rev().take(10).collect::<String>();
-        let typed = typed.chars().rev().collect::<String>();
+        let typed = line
+            .chars()
+            .rev()
+            .take(10)
+            .collect::<String>()
+            .chars()
+            .rev()
+            .collect::<String>();
         self.wait(line, |text| text.replace('\n', "").ends_with(&typed))?;
         self.keys(ENTER)
     }

@@ -122,16 +122,15 @@ impl ArrayFormat {
         let ours = self
             .options
             .iter()
-            .filter(|(key, _)| !key.starts_with("execution.") && !is_of_copy(bare(key)));
-        let ours = ours
+            .filter(|(key, _)| !key.starts_with("execution.") && !is_of_copy(bare(key)))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         let (options, creation) = TableOptions::split_statement(&ours)?;
         let dimensions = target
             .table_partition_cols
             .iter()
-            .map(|(name, _)| name.as_str());
-        let dimensions = dimensions.collect::<Vec<_>>();
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>();
         if dimensions.is_empty() {
             return Err(Error::invalid(
                 "COPY does not say which columns are the dimensions of the array: add PARTITIONED BY (…) behind STORED AS TILEDB",

@@ -216,18 +216,22 @@ impl NodeRewriter<'_> {
     /// The exact form of `x IN (…)`, if the members are constant points in time.
     fn list(&self, list: &InList) -> Option<Expr> {
         let UnderCast { subject, target } = self.under_cast(&list.expr, &list.list)?;
-        let members = list.list.iter();
-        let members = members.map(|member| self.constants.moment(member, &target));
-        let members = members.collect::<Option<Vec<_>>>()?;
+        let members = list
+            .list
+            .iter()
+            .map(|member| self.constants.moment(member, &target))
+            .collect::<Option<Vec<_>>>()?;
         let zone = match (zone_of(&subject.data_type), zone_of(&target)) {
             (None, Some(zone)) => zone,
             _ => return subject.among(&members, list.negated),
         };
-        let there = members.iter().map(|member| match member {
-            TimePoint::Null => Some(TimePoint::Null),
-            TimePoint::At(at) => shown_in(zone, *at).map(TimePoint::At),
-        });
-        let there = there.collect::<Option<Vec<_>>>()?;
+        let there = members
+            .iter()
+            .map(|member| match member {
+                TimePoint::Null => Some(TimePoint::Null),
+                TimePoint::At(at) => shown_in(zone, *at).map(TimePoint::At),
+            })
+            .collect::<Option<Vec<_>>>()?;
         if is_fixed(zone) {
             return subject.among(&there, list.negated);
         }

@@ -30,8 +30,10 @@ use crate::stores::budget::PoolBudget;
 impl TileDbSource {
     /// The rows of one partition.
     pub(super) fn open_partition(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        let siblings = args.sibling_state.as_ref();
-        let siblings = siblings.and_then(|state| state.downcast_ref::<SiblingPartitions>());
+        let siblings = args
+            .sibling_state
+            .as_ref()
+            .and_then(|state| state.downcast_ref::<SiblingPartitions>());
         if self.filters.tighten() && !self.runs.is_first(siblings, &args) {
             let again = self.trusting(&HashSet::new());
             return again.map_or_else(
@@ -56,8 +58,12 @@ impl TileDbSource {
             }
             UnitsState::Nothing | UnitsState::Order(_) => {
                 let units = |partition: usize| {
-                    let units = self.arrangement.partitions.get(partition);
-                    let units = units.cloned().unwrap_or(0..0);
+                    let units = self
+                        .arrangement
+                        .partitions
+                        .get(partition)
+                        .cloned()
+                        .unwrap_or(0..0);
                     unit_queue(pool.as_ref(), &args.context, partition, units)
                 };
                 let others = ended.iter().map(|partition| units(*partition));
@@ -96,8 +102,11 @@ impl TileDbSource {
     ) -> tiledb_engine::Result<(Arc<ScanPlan>, UnitQueue)> {
         if let Some(remaining) = self.remaining() {
             let left = Arc::clone(&remaining.parted().await?.left);
-            let units = left.partitions(self.arrangement.partitions.len());
-            let units = units.get(args.partition).cloned().unwrap_or(0..0);
+            let units = left
+                .partitions(self.arrangement.partitions.len())
+                .get(args.partition)
+                .cloned()
+                .unwrap_or(0..0);
             let units = unit_queue(pool.as_ref(), &args.context, args.partition, units);
             return Ok((left, units));
         }
@@ -145,8 +154,8 @@ impl TileDbSource {
         let batches = with_labels(read_units(scan, units), self.planned.labels.clone(), budget);
         let batch_size = context.session_config().batch_size();
         let schema = Arc::clone(&self.planned.schema);
-        let batches = coalesce(batches, Arc::clone(&schema), batch_size, self.fetch);
-        let batches = batches.inspect(move |_| published.update());
+        let batches = coalesce(batches, Arc::clone(&schema), batch_size, self.fetch)
+            .inspect(move |_| published.update());
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 }

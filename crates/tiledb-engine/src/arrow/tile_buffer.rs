@@ -37,8 +37,9 @@ impl TileBuffer {
     /// `bytes` zeros; an error instead of an abort if they cannot be allocated.
     pub fn zeroed(bytes: usize) -> Result<Self> {
         check_memory(bytes)?;
-        let rounded = bytes.checked_next_multiple_of(GRAIN_BYTES);
-        let rounded = rounded.ok_or_else(|| Error::out_of_memory(format!("{bytes} bytes")))?;
+        let rounded = bytes
+            .checked_next_multiple_of(GRAIN_BYTES)
+            .ok_or_else(|| Error::out_of_memory(format!("{bytes} bytes")))?;
         Ok(Self {
             memory: MutableBuffer::from_len_zeroed(rounded),
             len: bytes,

@@ -86,8 +86,13 @@ impl Input {
     }
 
     fn field(&self, random: &mut Random, wanted: impl Fn(&Field) -> bool) -> Option<usize> {
-        let found = self.fields.iter().enumerate().filter(|(_, f)| wanted(f));
-        let found = found.map(|(number, _)| number).collect::<Vec<_>>();
+        let found = self
+            .fields
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| wanted(f))
+            .map(|(number, _)| number)
+            .collect::<Vec<_>>();
         random.pick(&found).copied()
     }
 
@@ -109,10 +114,13 @@ impl Input {
     fn governed(&self, number: usize) -> Option<Range<usize>> {
         let field = self.fields[number];
         let length = usize::try_from(self.number(&field)).ok()?;
-        let after = self.fields.iter().skip(number + 1);
-        let mut after = after.filter(|f| f.start >= field.end()).take(NEAR);
-        let bytes = after.clone();
-        let mut bytes = bytes.filter(|f| f.kind == Kind::Bytes);
+        let mut after = self
+            .fields
+            .iter()
+            .skip(number + 1)
+            .filter(|f| f.start >= field.end())
+            .take(NEAR);
+        let mut bytes = after.clone().filter(|f| f.kind == Kind::Bytes);
         if let Some(found) = bytes.find(|f| f.len == length) {
             return Some(found.start..found.end());
         }
@@ -129,20 +137,23 @@ impl Input {
             return;
         }
         let (old, delta) = (range.len(), new.len());
-        let lengths = (0..self.fields.len()).filter_map(|number| {
-            let field = self.fields[number];
-            let is_number = field.kind == Kind::Number && field.len <= 8;
-            let governed = (is_number && field.end() <= range.start)
-                .then(|| self.governed(number))
-                .flatten()?;
-            let encloses = governed.start <= range.start && range.end <= governed.end;
-            encloses.then_some(field)
-        });
-        let lengths = lengths.collect::<Vec<_>>();
+        let lengths = (0..self.fields.len())
+            .filter_map(|number| {
+                let field = self.fields[number];
+                let is_number = field.kind == Kind::Number && field.len <= 8;
+                let governed = (is_number && field.end() <= range.start)
+                    .then(|| self.governed(number))
+                    .flatten()?;
+                let encloses = governed.start <= range.start && range.end <= governed.end;
+                encloses.then_some(field)
+            })
+            .collect::<Vec<_>>();
         if mends {
             for field in lengths {
-                let value = self.number(&field);
-                let value = value.wrapping_sub(old as u64).wrapping_add(delta as u64);
+                let value = self
+                    .number(&field)
+                    .wrapping_sub(old as u64)
+                    .wrapping_add(delta as u64);
                 self.set(&field, value);
             }
         }
@@ -328,8 +339,11 @@ fn content(input: &mut Input, random: &mut Random) {
         }
     };
     let end = field.end().min(input.bytes.len());
-    let bytes = input.bytes.get_mut(field.start + at..end);
-    let bytes = bytes.unwrap_or_default().iter_mut();
+    let bytes = input
+        .bytes
+        .get_mut(field.start + at..end)
+        .unwrap_or_default()
+        .iter_mut();
     bytes
         .zip(value)
         .take(width)
@@ -401,8 +415,9 @@ fn raw(input: &mut Input, other: &Input, random: &mut Random) {
             input.splice(at..end, &[], false);
         }
         2 => {
-            let new = (0..random.below(12)).map(|_| random.number() as u8);
-            let new = new.collect::<Vec<_>>();
+            let new = (0..random.below(12))
+                .map(|_| random.number() as u8)
+                .collect::<Vec<_>>();
             input.splice(at..at, &new, false);
         }
         3 => {

@@ -14,8 +14,11 @@ pub fn mode_of_name<M: Copy>(
     };
     let mut found = modes.iter().copied();
     found.find(|mode| name_of(*mode) == known).ok_or_else(|| {
-        let names = modes.iter().map(|mode| name_of(*mode));
-        let names = names.collect::<Vec<_>>().join("', '");
+        let names = modes
+            .iter()
+            .map(|mode| name_of(*mode))
+            .collect::<Vec<_>>()
+            .join("', '");
         Error::invalid(format!(
             "the mode '{name}' is unknown: expected one of '{names}'"
         ))

@@ -81,8 +81,10 @@ async fn look_for_nan(plan: &ScanPlan, subarray: &Arc<Subarray>, unit: &SparseUn
     }
     let storage = &plan.spec.table.snapshot.storage;
     for of_fragment in unit.tiles.chunk_by(|a, b| a.fragment == b.fragment) {
-        let scan = of_fragment.first().map(|tile| tile.fragment);
-        let scan = scan.and_then(|number| plan.fragments.get(number).zip(plan.boxes.get(number)));
+        let scan = of_fragment
+            .first()
+            .map(|tile| tile.fragment)
+            .and_then(|number| plan.fragments.get(number).zip(plan.boxes.get(number)));
         if let Some((scan, boxes)) = scan {
             let tiles = of_fragment.iter().map(|tile| tile.tile.get());
             let doubtful = boxes.in_doubt(subarray, tiles);
@@ -170,14 +172,18 @@ async fn evaluate(
             None => None,
         });
     }
-    let candidates = unit.tiles.iter().zip(&known).map(|(tile, known)| {
-        Ok(CandidateTile {
-            tile: tile.tile,
-            cells: tile.cells as u64,
-            extent: TileExtent::Box(boxes_of(plan, tile)?),
-            known: known.as_deref(),
+    let candidates = unit
+        .tiles
+        .iter()
+        .zip(&known)
+        .map(|(tile, known)| {
+            Ok(CandidateTile {
+                tile: tile.tile,
+                cells: tile.cells as u64,
+                extent: TileExtent::Box(boxes_of(plan, tile)?),
+                known: known.as_deref(),
+            })
         })
-    });
-    let candidates = candidates.collect::<Result<Vec<_>>>()?;
+        .collect::<Result<Vec<_>>>()?;
     plan.statistics_cache.evaluate(pruner, &candidates)
 }

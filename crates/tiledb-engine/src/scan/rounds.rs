@@ -82,8 +82,11 @@ impl RoundColumns {
             None if few => Vec::new(),
             None => projection.clone(),
         };
-        let later = projection.iter().copied();
-        let later = later.filter(|column| !first.contains(column)).collect();
+        let later = projection
+            .iter()
+            .copied()
+            .filter(|column| !first.contains(column))
+            .collect();
         Self { first, later }
     }
 }

@@ -229,8 +229,10 @@ impl RunningUnit {
             };
             match read {
                 Ok(unit) => {
-                    let done = self.reading.pop_front();
-                    let done = done.is_some_and(|work| work.completes_unit);
+                    let done = self
+                        .reading
+                        .pop_front()
+                        .is_some_and(|work| work.completes_unit);
                     self.context.units_read.add(usize::from(done));
                     self.bytes.pop_front();
                     if self.ramps_up && !unit.batches.is_empty() {
@@ -276,8 +278,9 @@ impl RunningUnit {
     /// Whether another unit may be started.
     fn has_room(&self) -> bool {
         let few = self.in_flight.len() < self.width;
-        let most = BYTES_IN_FLIGHT.min(self.context.memory.share() as u64);
-        let most = most.saturating_mul(self.context.pace.partitions as u64);
+        let most = BYTES_IN_FLIGHT
+            .min(self.context.memory.share() as u64)
+            .saturating_mul(self.context.pace.partitions as u64);
         let bytes = self.bytes.iter().copied().fold(0, u64::saturating_add);
         // However small the share is, something is read.
         self.in_flight.is_empty() || (few && bytes < most)

@@ -118,21 +118,25 @@ async fn order_units(
     };
     let columns = wanted.iter().map(|w| w.column).collect::<Vec<_>>();
     let known = known(plan, &columns, &tiles).await?;
-    let candidates = tiles.iter().map(|tile| {
-        let known = tile.fragment.and_then(|number| known.get(&number));
-        let extent = match (&tile.extent, tile.fragment) {
-            (Some(cells), _) => TileExtent::Cells(cells),
-            (None, Some(number)) => TileExtent::Box(plan.boxes.get(number).ok_or_else(unplanned)?),
-            (None, None) => return Err(unplanned()),
-        };
-        Ok(CandidateTile {
-            tile: tile.tile,
-            cells: tile.cells,
-            extent,
-            known: known.map(Arc::as_ref),
+    let candidates = tiles
+        .iter()
+        .map(|tile| {
+            let known = tile.fragment.and_then(|number| known.get(&number));
+            let extent = match (&tile.extent, tile.fragment) {
+                (Some(cells), _) => TileExtent::Cells(cells),
+                (None, Some(number)) => {
+                    TileExtent::Box(plan.boxes.get(number).ok_or_else(unplanned)?)
+                }
+                (None, None) => return Err(unplanned()),
+            };
+            Ok(CandidateTile {
+                tile: tile.tile,
+                cells: tile.cells,
+                extent,
+                known: known.map(Arc::as_ref),
+            })
         })
-    });
-    let candidates = candidates.collect::<Result<Vec<_>>>()?;
+        .collect::<Result<Vec<_>>>()?;
     if candidates.is_empty() {
         return Ok(natural());
     }
@@ -156,8 +160,10 @@ async fn order_units(
     let mut ordered = Vec::new();
     let count = usize::try_from(units.end.saturating_sub(units.start))?;
     let mut taken = vec![false; count];
-    let by_promise = sorted.values().iter();
-    let by_promise = by_promise.filter_map(|tile| tiles.get(*tile as usize).map(|t| t.unit));
+    let by_promise = sorted
+        .values()
+        .iter()
+        .filter_map(|tile| tiles.get(*tile as usize).map(|t| t.unit));
     // Units without tiles come last.
     for unit in by_promise.chain(0..count) {
         if let Some(taken) = taken.get_mut(unit).filter(|taken| !**taken) {

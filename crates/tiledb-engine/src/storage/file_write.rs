@@ -109,8 +109,9 @@ pub(super) fn begin_sync(file: &File) -> io::Result<Option<JoinHandle<io::Result
 /// Waits until the bytes of files are on disk, and then the names in their folders.
 pub(super) async fn sync(files: Vec<File>, folders: Vec<PathBuf>) -> io::Result<()> {
     // A few together wait for the disk about as long as one of them.
-    let files = files.into_iter();
-    let files = files.map(|file| Ok(blocking(move || sync_file(&file))));
+    let files = files
+        .into_iter()
+        .map(|file| Ok(blocking(move || sync_file(&file))));
     let synced = stream::iter(files).try_buffer_unordered(SYNCED_AT_ONCE);
     synced.try_collect::<()>().await?;
     blocking(move || folders.iter().try_for_each(|folder| sync_folder(folder))).await
@@ -224,8 +225,10 @@ fn create_folder(folder: &Path) -> io::Result<()> {
         return Ok(());
     }
     let missing = folder.ancestors().take_while(|above| !above.exists());
-    let parents = missing.filter_map(Path::parent).map(Path::to_owned);
-    let parents = parents.collect::<Vec<_>>();
+    let parents = missing
+        .filter_map(Path::parent)
+        .map(Path::to_owned)
+        .collect::<Vec<_>>();
     fs::create_dir_all(folder)?;
     record(|| FileEvent::CreateFolder(folder.to_owned()));
     parents.iter().try_for_each(|parent| sync_folder(parent))

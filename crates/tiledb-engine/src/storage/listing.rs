@@ -346,8 +346,12 @@ fn tells_changes(folder: &Path) -> bool {
 fn tells_changes(folder: &Path) -> bool {
     let told = rustix::fs::statfs(folder);
     told.is_ok_and(|told| {
-        let name = told.f_fstypename.iter().map(|byte| byte.cast_unsigned());
-        let name = name.take_while(|byte| *byte != 0).collect::<Vec<_>>();
+        let name = told
+            .f_fstypename
+            .iter()
+            .map(|byte| byte.cast_unsigned())
+            .take_while(|byte| *byte != 0)
+            .collect::<Vec<_>>();
         matches!(name.as_slice(), b"apfs" | b"hfs")
     })
 }

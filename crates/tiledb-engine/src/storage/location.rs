@@ -153,8 +153,11 @@ impl Location {
         if self.store_id != other.store_id || self.root == other.root {
             return None;
         }
-        let parts = other.root.prefix_match(&self.root)?;
-        let parts: Vec<_> = parts.map(|part| part.as_ref().to_owned()).collect();
+        let parts: Vec<_> = other
+            .root
+            .prefix_match(&self.root)?
+            .map(|part| part.as_ref().to_owned())
+            .collect();
         Some(parts.join("/"))
     }
 

@@ -203,8 +203,11 @@ fn text(column: &ArrayRef, datatype: Datatype) -> Result<Vec<u8>> {
     }
     if column.data_type().is_binary() || matches!(column.data_type(), DataType::FixedSizeBinary(_))
     {
-        let bytes = cast(column, &DataType::BinaryView).map_err(|e| wrong().with_source(e))?;
-        let bytes = bytes.as_binary_view().value(0).to_vec();
+        let bytes = cast(column, &DataType::BinaryView)
+            .map_err(|e| wrong().with_source(e))?
+            .as_binary_view()
+            .value(0)
+            .to_vec();
         return LiteralValue::Bytes(bytes).cell(datatype, CellValNum::Var);
     }
     let text = cast(column, &DataType::Utf8View).map_err(|e| wrong().with_source(e))?;
@@ -396,8 +399,12 @@ mod tests {
         let error = MetadataEdit::new().apply(&storage).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         create_group(&storage).await.unwrap();
-        let first = MetadataEdit::new().set("a", 1_i8).unwrap().set("b", true);
-        let first = first.unwrap().timestamp(10);
+        let first = MetadataEdit::new()
+            .set("a", 1_i8)
+            .unwrap()
+            .set("b", true)
+            .unwrap()
+            .timestamp(10);
         first.apply(&storage).await.unwrap();
         let second = MetadataEdit::new()
             .delete("a")

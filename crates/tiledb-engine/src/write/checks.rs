@@ -148,8 +148,9 @@ impl CellChecker {
                     hi: key::key(datatype, hi)?,
                 })
             });
-            let current = current.and_then(|current| current.ranges.get(i));
-            let current = current.map(|range| DimensionExtent::from_range(datatype, range));
+            let current = current
+                .and_then(|current| current.ranges.get(i))
+                .map(|range| DimensionExtent::from_range(datatype, range));
             Ok(CheckedDimension {
                 name: dimension.name.clone(),
                 datatype,

@@ -242,8 +242,9 @@ mod tests {
     async fn names_parse_and_ascend() {
         for clock in [Clock::system(), Clock::manual(TimestampMs(7), 1)] {
             let time = clock.fresh_time().await;
-            let names = (0..100).map(|_| clock.fresh_fragment_name(time, time).unwrap());
-            let names = names.collect::<Vec<_>>();
+            let names = (0..100)
+                .map(|_| clock.fresh_fragment_name(time, time).unwrap())
+                .collect::<Vec<_>>();
             assert!(names.is_sorted());
             let parsed = TimestampedName::parse(&names[99]).unwrap();
             assert_eq!((parsed.t1, parsed.t2), (time.0, time.0));

@@ -303,11 +303,14 @@ fn list_of(
     fragments: &[StagedFragment],
     delete: Option<&NewDeleteFile>,
 ) -> Result<(String, Bytes)> {
-    let paths = fragments.iter().map(|fragment| fragment.commit_path());
-    let paths = paths.collect::<Vec<_>>();
+    let paths = fragments
+        .iter()
+        .map(|fragment| fragment.commit_path())
+        .collect::<Vec<_>>();
     let key = storage.encryption_key().cloned();
-    let deleted = delete.map(|delete| delete.encode(key.as_ref()));
-    let deleted = deleted.transpose()?;
+    let deleted = delete
+        .map(|delete| delete.encode(key.as_ref()))
+        .transpose()?;
     let delete = delete.zip(deleted.as_deref());
     let delete = delete.map(|(delete, bytes)| (delete.path.as_str(), Some(bytes)));
     let lines = paths.iter().map(|path| (path.as_str(), None));

@@ -178,8 +178,10 @@ fn encode_field(
             values.encode_strings(&cells.values, starts)?,
         )
     } else {
-        let bytes = starts.iter().flat_map(|start| start.to_le_bytes());
-        let bytes = bytes.collect::<Vec<_>>();
+        let bytes = starts
+            .iter()
+            .flat_map(|start| start.to_le_bytes())
+            .collect::<Vec<_>>();
         (
             offsets.encode(&bytes)?,
             values.encode_var(&cells.values, starts)?,

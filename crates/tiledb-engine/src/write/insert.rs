@@ -184,8 +184,7 @@ impl SparseInsert {
     /// The columns with 0.0 in place of -0.0 among the coordinates, because both are the same cell.
     fn with_one_zero(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
         let dimensions = self.tiler.dimensions();
-        let columns = columns.iter().enumerate();
-        let columns = columns.map(|(i, column)| {
+        let columns = columns.iter().enumerate().map(|(i, column)| {
             if i < dimensions {
                 with_one_zero(column)
             } else {
@@ -231,8 +230,9 @@ impl SparseInsert {
 /// Bytes of the rows of a column, without those of other rows that share its buffers.
 pub fn sliced_bytes(column: &ArrayRef) -> usize {
     let data = column.to_data();
-    let bytes = data.get_slice_memory_size();
-    let bytes = bytes.unwrap_or_else(|_| column.get_array_memory_size());
+    let bytes = data
+        .get_slice_memory_size()
+        .unwrap_or_else(|_| column.get_array_memory_size());
     // Arrow counts the views alone.
     let viewed = match column.data_type() {
         DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),

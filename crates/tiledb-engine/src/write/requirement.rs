@@ -64,10 +64,15 @@ impl StagedChange<'_> {
 
     /// The time and name that decide whether others wait for the change, or it for them.
     fn age(&self) -> Option<(u64, &str)> {
-        let announced = self.announced.map(|announced| &announced.name);
-        let announced = announced.map(|name| (name.t1, name.name.as_str()));
-        let fragments = self.fragments.iter().map(|staged| staged.age());
-        let fragments = fragments.map(|(time, name)| (time, name.as_str()));
+        let announced = self
+            .announced
+            .map(|announced| &announced.name)
+            .map(|name| (name.t1, name.name.as_str()));
+        let fragments = self
+            .fragments
+            .iter()
+            .map(|staged| staged.age())
+            .map(|(time, name)| (time, name.as_str()));
         fragments.chain(announced).min()
     }
 
@@ -207,8 +212,10 @@ impl<'a> RequirementCheck<'a> {
         let regions = match requirement.region {
             RequiredRegion::Everything => None,
             RequiredRegion::Written => {
-                let domains = offered.fragments.iter();
-                let domains = domains.map(|staged| staged.footer.non_empty_domain.clone());
+                let domains = offered
+                    .fragments
+                    .iter()
+                    .map(|staged| staged.footer.non_empty_domain.clone());
                 domains.collect()
             }
             RequiredRegion::Filled(boxes) => {
@@ -273,8 +280,11 @@ impl<'a> RequirementCheck<'a> {
 
     /// Fails if a fragment that the change has seen is gone, and no other fragment holds its cells.
     fn none_removed(&self, now: &Snapshot) -> Result<()> {
-        let names = now.fragments.iter().map(|f| f.name.name.as_str());
-        let names = names.collect::<HashSet<_>>();
+        let names = now
+            .fragments
+            .iter()
+            .map(|f| f.name.name.as_str())
+            .collect::<HashSet<_>>();
         let seen = self
             .requirement
             .read
@@ -390,8 +400,11 @@ impl<'a> RequirementCheck<'a> {
 
     /// Whether some fragment that was seen is no longer there.
     fn is_vacuumed(&self, now: &Snapshot) -> bool {
-        let names = now.fragments.iter().map(|f| f.name.name.as_str());
-        let names = names.collect::<HashSet<_>>();
+        let names = now
+            .fragments
+            .iter()
+            .map(|f| f.name.name.as_str())
+            .collect::<HashSet<_>>();
         let seen = self
             .requirement
             .read
@@ -459,10 +472,12 @@ fn grows_into(
 }
 
 fn ranges(snapshot: &Snapshot, cells: &KeyBox) -> Vec<DomainRange> {
-    let ranges = cells.ranges().zip(&snapshot.schema.dimensions);
-    let ranges = ranges.map(|((lo, hi), dimension)| DomainRange {
-        lo: key::from_key(dimension.datatype, lo),
-        hi: key::from_key(dimension.datatype, hi),
-    });
+    let ranges = cells
+        .ranges()
+        .zip(&snapshot.schema.dimensions)
+        .map(|((lo, hi), dimension)| DomainRange {
+            lo: key::from_key(dimension.datatype, lo),
+            hi: key::from_key(dimension.datatype, hi),
+        });
     ranges.collect()
 }

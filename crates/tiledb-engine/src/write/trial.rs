@@ -117,8 +117,9 @@ fn tried(
     cells: &StoredCells,
 ) -> Result<TrialOutput> {
     let context = field.values_context(&fields.schema)?;
-    let values = TileEncoder::new(filters, &context).context("field", || field.described())?;
-    let mut values = values.measuring();
+    let mut values = TileEncoder::new(filters, &context)
+        .context("field", || field.described())?
+        .measuring();
     let stages = filters.stages().filter(|(f, _)| !matches!(f, Filter::None));
     let moved = (cells.values.len() as u64).saturating_mul(stages.count() as u64 + 1);
     let Some(starts) = &cells.starts else {

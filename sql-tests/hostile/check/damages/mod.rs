@@ -74,8 +74,8 @@ async fn is_found(damage: &Damage) -> Result<(), Failed> {
         .copied()
         .chain([damage.rule])
         .collect();
-    let others = rules(&found).into_iter();
-    let others: Vec<_> = others
+    let others: Vec<_> = rules(&found)
+        .into_iter()
         .filter(|r| r.severity() != Severity::Leftover && !known.contains(r) && !before.contains(r))
         .collect();
     if others.is_empty() {

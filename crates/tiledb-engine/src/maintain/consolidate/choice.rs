@@ -81,8 +81,11 @@ fn is_mergeable(schema: &ArraySchema, fragment: &Fragment) -> bool {
 /// The bytes of a fragment's data files.
 pub(super) fn data_bytes(fragment: &Fragment) -> u64 {
     let footer = &fragment.footer;
-    let sizes = footer.file_sizes.iter().chain(&footer.var_file_sizes);
-    let sizes = sizes.chain(&footer.validity_file_sizes);
+    let sizes = footer
+        .file_sizes
+        .iter()
+        .chain(&footer.var_file_sizes)
+        .chain(&footer.validity_file_sizes);
     sizes.fold(0, |sum, bytes| sum.saturating_add(*bytes))
 }
 
@@ -115,8 +118,12 @@ pub(super) fn groups(
         options.start.is_none_or(|start| start <= candidate.t1)
             && options.end.is_none_or(|end| candidate.t2 <= end)
     };
-    let among = all.iter().enumerate().filter(|(_, c)| in_time(c));
-    let among = among.map(|(index, _)| index).collect::<Vec<_>>();
+    let among = all
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| in_time(c))
+        .map(|(index, _)| index)
+        .collect::<Vec<_>>();
     if options.fragments.is_empty() {
         let mut groups = plan::choose(all, &among, &options.grouping, terms);
         shrink_others(all, &among, &options.grouping, terms, &mut groups);
@@ -140,10 +147,14 @@ pub(super) fn groups(
         let found = group
             .iter()
             .filter_map(|index| all.get(*index))
-            .map(|c| &c.name);
-        let found = found.collect::<HashSet<_>>();
-        let missing = wanted.iter().filter(|name| !found.contains(name));
-        let missing = missing.map(String::as_str).collect::<Vec<_>>().join(", ");
+            .map(|c| &c.name)
+            .collect::<HashSet<_>>();
+        let missing = wanted
+            .iter()
+            .filter(|name| !found.contains(name))
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
         return Err(Error::invalid(format!(
             "the array shows no such fragments in these times: {missing}; tiledb_fragments lists what there is"
         )));

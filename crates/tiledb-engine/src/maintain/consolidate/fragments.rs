@@ -144,8 +144,8 @@ impl MergeStep<'_> {
         let cells = self
             .group
             .iter()
-            .map(|index| cells_of(self.snapshot, *index));
-        let cells = cells.fold(0_u64, u64::saturating_add);
+            .map(|index| cells_of(self.snapshot, *index))
+            .fold(0_u64, u64::saturating_add);
         match self.group.len() {
             1 => format!("deleted cells of 1 fragment are dropped, of {cells} cells"),
             several => format!("{several} fragments become 1, of {cells} cells"),
@@ -230,14 +230,17 @@ impl MergeStep<'_> {
         let options = self.options;
         let output = rounds::output(self.snapshot, RecordedFields::default(), None)?;
         let numbered = self.fragments().zip(0_u32..).zip(self.members());
-        let inputs = numbered.map(|((fragment, age), member)| {
-            let cells = member.cells.clone();
-            let cells = cells.ok_or_else(|| Error::internal("a dense fragment has no box"))?;
-            let (fragment, time) = (Arc::clone(fragment), self.cell_time(fragment));
-            let source = unopened(fragment, age, time, &output, InputDeletes::default());
-            Ok(DenseInput { source, cells })
-        });
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let inputs = numbered
+            .map(|((fragment, age), member)| {
+                let cells = member
+                    .cells
+                    .clone()
+                    .ok_or_else(|| Error::internal("a dense fragment has no box"))?;
+                let (fragment, time) = (Arc::clone(fragment), self.cell_time(fragment));
+                let source = unopened(fragment, age, time, &output, InputDeletes::default());
+                Ok(DenseInput { source, cells })
+            })
+            .collect::<Result<Vec<_>>>()?;
         let boxes = inputs
             .iter()
             .map(|input| &input.cells)

@@ -94,8 +94,8 @@ pub(super) async fn consolidate(
     storage.create_file(&path, Bytes::from(bytes)).await?;
     let replaced = files
         .iter()
-        .map(|(_, file)| format!("{METADATA_FOLDER}/{}", file.name));
-    let replaced = replaced.collect::<Vec<_>>();
+        .map(|(_, file)| format!("{METADATA_FOLDER}/{}", file.name))
+        .collect::<Vec<_>>();
     let list = encode_vacuum(replaced.iter().map(String::as_str));
     storage
         .create_file(&format!("{path}.vac"), Bytes::from(list))
@@ -139,9 +139,11 @@ pub(super) async fn consolidate_footers(
     let window = OpenWindow::new(TimestampMs(0), None)?;
     let snapshot = Snapshot::open(storage, window).await?;
     let storage = &snapshot.storage;
-    let fragments = snapshot.fragments.iter();
-    let fragments = fragments.filter(|f| f.footer.version.since(COPIED_SINCE));
-    let fragments = fragments.collect::<Vec<_>>();
+    let fragments = snapshot
+        .fragments
+        .iter()
+        .filter(|f| f.footer.version.since(COPIED_SINCE))
+        .collect::<Vec<_>>();
     let wanted = fragments
         .iter()
         .map(|f| f.name.name.as_str())

@@ -39,8 +39,9 @@ pub(super) async fn replace(
     let fragments = inputs
         .iter()
         .filter_map(|index| snapshot.fragments.get(*index));
-    let folders = fragments.map(|fragment| fragment.folder.clone());
-    let folders = folders.collect::<Vec<_>>();
+    let folders = fragments
+        .map(|fragment| fragment.folder.clone())
+        .collect::<Vec<_>>();
     let ready = async {
         announce_replacement(storage, &staged, &folders).await?;
         let listed = list_commits(storage).await?;
@@ -83,8 +84,10 @@ async fn late_delete(
     staged: &StagedFragment,
 ) -> Result<Option<String>> {
     let now = list_commits(storage).await?;
-    let known = listed.named_files().map(|file| file.name.as_str());
-    let known = known.collect::<HashSet<_>>();
+    let known = listed
+        .named_files()
+        .map(|file| file.name.as_str())
+        .collect::<HashSet<_>>();
     let mut new = now.named_files().map(|file| file.name.as_str());
     let late = new.find(|name| {
         let delete = name.strip_suffix(".del").filter(|_| !known.contains(name));
@@ -111,8 +114,9 @@ async fn check_before(
     let now = snapshot.reopen(storage, window).await?;
     let wanted = inputs
         .iter()
-        .filter_map(|index| snapshot.fragments.get(*index));
-    let wanted = wanted.map(|f| f.name.name.as_str()).collect::<HashSet<_>>();
+        .filter_map(|index| snapshot.fragments.get(*index))
+        .map(|f| f.name.name.as_str())
+        .collect::<HashSet<_>>();
     let all = choice::candidates(&now)?;
     let found = all
         .iter()

@@ -150,8 +150,10 @@ impl MergeRounds<'_> {
         let clock = &self.options.clock;
         let name = clock.fresh_fragment_name(TimestampMs(t1), TimestampMs(t2))?;
         let progress = &self.options.progress;
-        let cells = inputs.clone().map(|input| input.fragment.sparse_cells());
-        let cells = cells.fold(0_u64, u64::saturating_add);
+        let cells = inputs
+            .clone()
+            .map(|input| input.fragment.sparse_cells())
+            .fold(0_u64, u64::saturating_add);
         let Some(staged) = self.merge(inputs, goal, &name).await? else {
             return Ok(None);
         };
@@ -193,8 +195,9 @@ impl MergeRounds<'_> {
             trust: AtomicUsize::new(0),
         };
         let (staged, counts) = merge.write(name).await?;
-        let expected = inputs.map(|input| input.fragment.sparse_cells());
-        let expected = expected.fold(0_u64, u64::saturating_add);
+        let expected = inputs
+            .map(|input| input.fragment.sparse_cells())
+            .fold(0_u64, u64::saturating_add);
         let Some(staged) = staged else {
             return Ok(None);
         };
@@ -256,8 +259,8 @@ impl MergeRounds<'_> {
                 &mut trees,
                 processed,
                 self.markers,
-            );
-            let deletes = deletes.map_err(|e| e.with("fragment", &fragment.name.name))?;
+            )
+            .map_err(|e| e.with("fragment", &fragment.name.name))?;
             Ok(unopened(
                 Arc::clone(fragment),
                 age,
@@ -323,8 +326,10 @@ fn check_counts(staged: &StagedFragment, counts: MergedCells, expected: u64) -> 
 pub(super) async fn reopened(storage: &Storage, staged: &StagedFragment) -> Result<Fragment> {
     let directory = ArrayDirectory::list(storage).await?;
     let path = format!("{}/{METADATA_FILE}", staged.folder());
-    let file = storage.head(&path).await?;
-    let file = file.ok_or_else(|| Error::storage(format!("{path} is not there")))?;
+    let file = storage
+        .head(&path)
+        .await?
+        .ok_or_else(|| Error::storage(format!("{path} is not there")))?;
     let committed = CommittedFragment {
         name: staged.name.clone(),
         folder: staged.folder().to_owned(),

@@ -108,8 +108,8 @@ fn kept_lists<'a>(commits: &'a [ArrayCommit], is_old: &impl Fn(&str) -> bool) ->
         let new = list
             .lists
             .iter()
-            .filter(|path| counts(path) && !held.contains(path.as_str()));
-        let new = new.collect::<Vec<_>>();
+            .filter(|path| counts(path) && !held.contains(path.as_str()))
+            .collect::<Vec<_>>();
         if new.is_empty() && is_old(file) {
             continue;
         }

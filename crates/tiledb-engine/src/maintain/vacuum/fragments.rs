@@ -70,8 +70,11 @@ fn kept(
     };
     let age = in_words(options.min_age);
     let why = format!("{since} less than {age} ago, and queries may still read it");
-    let writes = commits.iter().filter(|c| is_write(c));
-    let writes = writes.map(|c| c.name.name.as_str()).collect::<HashSet<_>>();
+    let writes = commits
+        .iter()
+        .filter(|c| is_write(c))
+        .map(|c| c.name.name.as_str())
+        .collect::<HashSet<_>>();
     let names = list
         .lists
         .iter()
@@ -200,8 +203,11 @@ fn in_order(mut lists: Vec<&ArrayCommit>) -> Vec<&ArrayCommit> {
             let mut names = list.lists.iter().map(|path| path_name(path));
             names.any(|name| waiting.contains(name) && name != list.name.name)
         };
-        let ready = lists.iter().copied().filter(|list| !names_waiting(list));
-        let ready = ready.collect::<Vec<_>>();
+        let ready = lists
+            .iter()
+            .copied()
+            .filter(|list| !names_waiting(list))
+            .collect::<Vec<_>>();
         if ready.is_empty() {
             // Lists that name each other's fragments in a circle are nobody's work; they stay.
             break;

@@ -74,8 +74,10 @@ async fn remains(
     plan.then(removed.collect());
     // Without the announcement, nobody knows which creation the commit belongs to.
     let removed = announcements.iter().map(|announcement| {
-        let commits = announcement.commits.iter();
-        let commits = commits.map(|(path, bytes)| VacuumAction::file(path, *bytes, why));
+        let commits = announcement
+            .commits
+            .iter()
+            .map(|(path, bytes)| VacuumAction::file(path, *bytes, why));
         let announcement = VacuumAction::file(&announcement.path, 0, why);
         commits.chain([announcement]).collect()
     });

@@ -44,8 +44,10 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
     let mut plan = VacuumPlan::default();
     let mut gone = HashSet::new();
     while !left.is_empty() {
-        let replacements = left.iter().map(|list| list.replacement);
-        let replacements = replacements.collect::<HashSet<_>>();
+        let replacements = left
+            .iter()
+            .map(|list| list.replacement)
+            .collect::<HashSet<_>>();
         let is_outer =
             |list: &&VacuumList<'_>| list.named.iter().any(|n| replacements.contains(n.as_str()));
         let (mut outer, mut inner): (Vec<_>, Vec<_>) = left.into_iter().partition(is_outer);
@@ -53,8 +55,10 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
             // Lists that replace each other are damaged, and hide all of their files already.
             inner = std::mem::take(&mut outer);
         }
-        let named = inner.iter().flat_map(|list| &list.named);
-        let named = named.filter_map(|name| find(name).filter(|file| gone.insert(&file.name)));
+        let named = inner
+            .iter()
+            .flat_map(|list| &list.named)
+            .filter_map(|name| find(name).filter(|file| gone.insert(&file.name)));
         let replaced = named.map(|file| {
             let path = format!("{METADATA_FOLDER}/{}", file.name);
             vec![VacuumAction::file(

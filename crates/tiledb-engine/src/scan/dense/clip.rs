@@ -300,11 +300,13 @@ impl TileClip {
         }
         let kept = used.iter().filter(|used| **used).count();
         let mut next = 0;
-        let renumbered = used.iter().map(|used| {
-            next += usize::from(*used);
-            next.saturating_sub(1)
-        });
-        let renumbered = renumbered.collect::<Vec<_>>();
+        let renumbered = used
+            .iter()
+            .map(|used| {
+                next += usize::from(*used);
+                next.saturating_sub(1)
+            })
+            .collect::<Vec<_>>();
         for piece in &mut self.pieces {
             piece.copy = renumbered.get(piece.copy).copied().unwrap_or(kept);
         }
@@ -470,8 +472,12 @@ mod tests {
             let mut mask = vec![false; clip.rows];
             ranges.iter().for_each(|r| mask[r.clone()].fill(true));
             let narrowed = clip.narrowed(&Selection::from_bools(&mask)).unwrap();
-            let expected = all.iter().zip(&mask).filter(|(_, selected)| **selected);
-            let expected: Vec<_> = expected.map(|(cell, _)| *cell).collect();
+            let expected: Vec<_> = all
+                .iter()
+                .zip(&mask)
+                .filter(|(_, selected)| **selected)
+                .map(|(cell, _)| *cell)
+                .collect();
             assert_eq!(cells(&narrowed), expected);
         }
         assert!(clip.narrowed(&Selection::all(clip.rows)).is_none());

@@ -183,9 +183,11 @@ async fn ask(
     list: &mut FetchList,
 ) -> Result<ClipRequests> {
     let spec = &context.plan.spec;
-    let attributes = columns.iter().copied();
-    let attributes = attributes.filter(|c| *c >= spec.table.dimension_count());
-    let attributes = attributes.collect::<Vec<_>>();
+    let attributes = columns
+        .iter()
+        .copied()
+        .filter(|c| *c >= spec.table.dimension_count())
+        .collect::<Vec<_>>();
     let mut requests = Vec::with_capacity(clip.copies.len());
     for copy in &clip.copies {
         let scan = fragment(&context.plan, copy)?;

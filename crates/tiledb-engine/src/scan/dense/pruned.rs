@@ -71,8 +71,11 @@ async fn evaluate(
     let mut known = Vec::new();
     let mut copies = Vec::new();
     for (number, clip) in clips.iter().enumerate() {
-        let boxes = clip.copies.iter().map(|copy| copy.written.as_ref());
-        let boxes = boxes.collect::<Option<Vec<_>>>();
+        let boxes = clip
+            .copies
+            .iter()
+            .map(|copy| copy.written.as_ref())
+            .collect::<Option<Vec<_>>>();
         let empty = clip.pieces.iter().any(|p| clip.is_empty_piece(p)) || clip.copies.is_empty();
         let by_attributes = plan.statistics_cache.reads_attributes(pruner) && !empty;
         let Some(boxes) = boxes.filter(|_| by_attributes) else {
@@ -93,13 +96,15 @@ async fn evaluate(
             copies.push((number, Some(copy.tile), written, cells.unwrap_or(u64::MAX)));
         }
     }
-    let candidates = copies.iter().zip(&known);
-    let candidates = candidates.map(|((_, tile, cells, stored), known)| CandidateTile {
-        tile: tile.unwrap_or_default(),
-        cells: *stored,
-        extent: TileExtent::Cells(cells),
-        known: known.as_deref(),
-    });
+    let candidates = copies
+        .iter()
+        .zip(&known)
+        .map(|((_, tile, cells, stored), known)| CandidateTile {
+            tile: tile.unwrap_or_default(),
+            cells: *stored,
+            extent: TileExtent::Cells(cells),
+            known: known.as_deref(),
+        });
     let verdicts = plan
         .statistics_cache
         .evaluate(pruner, &candidates.collect::<Vec<_>>())?;

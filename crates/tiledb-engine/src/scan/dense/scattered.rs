@@ -80,8 +80,11 @@ fn coordinates(
     scratch: &mut DecodeScratch,
 ) -> Result<Vec<Vec<u64>>> {
     let table = &context.plan.spec.table;
-    let scan = context.plan.fragments.get(number);
-    let scan = scan.ok_or_else(|| Error::internal("a tile names a fragment not planned"))?;
+    let scan = context
+        .plan
+        .fragments
+        .get(number)
+        .ok_or_else(|| Error::internal("a tile names a fragment not planned"))?;
     let of = TileOf { table, tile, cells };
     let dimensions = scan.fragment.schema.dimensions.iter();
     dimensions

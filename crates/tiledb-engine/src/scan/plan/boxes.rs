@@ -91,8 +91,9 @@ impl TileBounds {
             .collect::<Vec<_>>();
         let whole = axes.iter().map(|axis| (0, axis.last())).collect::<Vec<_>>();
         let ranks = but_nan.iter().zip(&nan).zip(whole.iter().cycle());
-        let ranks = ranks.map(|((ranks, nan), whole)| if *nan { *whole } else { *ranks });
-        let ranks = ranks.collect();
+        let ranks = ranks
+            .map(|((ranks, nan), whole)| if *nan { *whole } else { *ranks })
+            .collect();
         if !nan.contains(&true) {
             (nan, but_nan) = (Vec::new(), Vec::new());
         }
@@ -143,8 +144,12 @@ impl TileBounds {
     pub(super) fn meet(&self, a: usize, b: usize) -> bool {
         let (nan_a, nan_b) = (self.nan(a), self.nan(b));
         let both_nan = |d: usize| nan_a.get(d) == Some(&true) && nan_b.get(d) == Some(&true);
-        let dims = self.but_nan(a).iter().zip(self.but_nan(b)).enumerate();
-        let mut dims = dims.map(|(d, (a, b))| (a.0 <= b.1 && b.0 <= a.1) || both_nan(d));
+        let mut dims = self
+            .but_nan(a)
+            .iter()
+            .zip(self.but_nan(b))
+            .enumerate()
+            .map(|(d, (a, b))| (a.0 <= b.1 && b.0 <= a.1) || both_nan(d));
         dims.all(|meet| meet)
     }
 
@@ -245,11 +250,13 @@ fn rank<T: Ord + Clone>(pairs: impl Iterator<Item = Option<(T, T)>>) -> (Vec<T>,
         u32::try_from(position).unwrap_or(u32::MAX)
     };
     let last = u32::try_from(values.len().saturating_sub(1)).unwrap_or(u32::MAX);
-    let ranks = pairs.iter().map(|pair| match pair {
-        Some((lo, hi)) => (position(lo), position(hi)),
-        None => (0, last),
-    });
-    let ranks = ranks.collect();
+    let ranks = pairs
+        .iter()
+        .map(|pair| match pair {
+            Some((lo, hi)) => (position(lo), position(hi)),
+            None => (0, last),
+        })
+        .collect();
     (values, ranks)
 }
 

@@ -130,8 +130,8 @@ impl DensePlan {
     /// Removes the tiles with these ascending numbers from the plan.
     pub(super) fn without(&self, numbers: &[u64]) -> Self {
         let mut numbers = numbers.iter().copied().peekable();
-        let left = (0..self.tile_count()).filter(|n| numbers.next_if_eq(n).is_none());
-        let left = left
+        let left = (0..self.tile_count())
+            .filter(|n| numbers.next_if_eq(n).is_none())
             .filter_map(|number| self.position(number.into()))
             .collect();
         Self {
@@ -165,12 +165,18 @@ impl DensePlan {
         most_cells: u64,
     ) -> Option<Self> {
         let tiles = self.tiles_of_slab()?;
-        let across = self.bounds.ranges().enumerate().skip(1);
-        let across = across.map(|(d, (lo, hi))| {
-            let keys = subarray.dim(d).clip_keys(lo, hi);
-            let keys = keys.map(|r| (r.hi - r.lo).saturating_add(1));
-            keys.fold(0, u64::saturating_add)
-        });
+        let across = self
+            .bounds
+            .ranges()
+            .enumerate()
+            .skip(1)
+            .map(|(d, (lo, hi))| {
+                let keys = subarray
+                    .dim(d)
+                    .clip_keys(lo, hi)
+                    .map(|r| (r.hi - r.lo).saturating_add(1));
+                keys.fold(0, u64::saturating_add)
+            });
         let extent = *self.grid.extents().first()?;
         let cells = across.fold(extent, u64::saturating_mul);
         if tiles > 1 && cells > most_cells {

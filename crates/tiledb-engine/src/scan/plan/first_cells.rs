@@ -35,8 +35,11 @@ impl ScanPlan {
         for by in order {
             let (lo, hi) = dense.bounds.range(by.dimension)?;
             let ranges = subarray.dim(by.dimension).clip_keys(lo, hi);
-            let keys = ranges.clone().map(|r| u128::from(r.hi - r.lo) + 1);
-            let keys = keys.sum::<u128>().max(1);
+            let keys = ranges
+                .clone()
+                .map(|r| u128::from(r.hi - r.lo) + 1)
+                .sum::<u128>()
+                .max(1);
             let rows_of_key = (left / keys).max(1);
             let wanted = wanted_rows.div_ceil(rows_of_key);
             // The scan needs no more keys than rows.

@@ -153,8 +153,10 @@ impl ScanPlan {
         };
         let unit = usize::try_from(unit).ok().and_then(|unit| units.get(unit));
         let Some(unit) = unit else { return 0 };
-        let cells = unit.all_tiles().map(|tile| tile.cells as u64);
-        let cells = cells.fold(0, u64::saturating_add);
+        let cells = unit
+            .all_tiles()
+            .map(|tile| tile.cells as u64)
+            .fold(0, u64::saturating_add);
         let compared = match unit.versions {
             CellVersions::Anywhere => unit.cells.saturating_mul(BYTES_PER_COMPARED_CELL as u64),
             CellVersions::None | CellVersions::Neighbours => 0,
@@ -176,8 +178,11 @@ impl ScanPlan {
             let compared = with_dimensions && dimensions.contains(&column);
             compared || self.spec.projection.contains(&column) || condition.contains(&column)
         };
-        let columns = table.types.iter().enumerate();
-        let columns = columns.filter(|(column, _)| read(*column));
+        let columns = table
+            .types
+            .iter()
+            .enumerate()
+            .filter(|(column, _)| read(*column));
         let bytes = columns.map(|(_, ty)| ty.cell_bytes().unwrap_or(STRING_BYTES) as u64);
         bytes.sum()
     }
@@ -264,8 +269,10 @@ fn filtered_unit_cells(cells: u64, row_bytes: Option<u64>) -> u64 {
 fn row_bytes(spec: &ScanSpec) -> Option<u64> {
     let dimensions = spec.table.dimension_count();
     let attributes = &spec.table.snapshot.schema.attributes;
-    let needed = needed_columns(spec, |_| false).into_iter().enumerate();
-    let needed = needed.filter(|(_, is_needed)| *is_needed);
+    let needed = needed_columns(spec, |_| false)
+        .into_iter()
+        .enumerate()
+        .filter(|(_, is_needed)| *is_needed);
     let mut sizes = needed.map(|(column, _)| match column.checked_sub(dimensions) {
         None => Some(COORDINATE_BYTES),
         Some(attribute) => attributes

@@ -278,8 +278,9 @@ impl OverlapIndex {
         let mut nan = (0..tiles.len()).filter(|tile| bounds.may_hold_nan(*tile));
         let first = nan.clone().next().and_then(fragment);
         let several = nan.any(|tile| fragment(tile) != first);
-        let nan = (0..tiles.len()).filter(|tile| several && bounds.may_hold_nan(*tile));
-        let nan = nan.map(|tile| entry(bounds.tile(tile), tile));
+        let nan = (0..tiles.len())
+            .filter(|tile| several && bounds.may_hold_nan(*tile))
+            .map(|tile| entry(bounds.tile(tile), tile));
         Self {
             numbers: RTree::bulk_load(numbers.collect()),
             nan: RTree::bulk_load(nan.collect()),

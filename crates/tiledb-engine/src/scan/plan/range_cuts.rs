@@ -35,8 +35,11 @@ impl RangeCuts {
     /// The cuts as values of the column; `None` if the column cannot show one of them, or shows it as NULL.
     pub fn values(&self, plan: &ScanPlan) -> Option<ArrayRef> {
         let ty = plan.spec.table.types.first()?;
-        let stored = self.keys.iter().map(|k| key::from_key(ty.datatype(), *k));
-        let stored = stored.collect::<Vec<_>>();
+        let stored = self
+            .keys
+            .iter()
+            .map(|k| key::from_key(ty.datatype(), *k))
+            .collect::<Vec<_>>();
         let cuts = stored.iter().map(|value| Some(value.as_slice()));
         stored_values(ty, cuts, None).ok()?
     }
@@ -100,8 +103,10 @@ impl ScanPlan {
     }
 
     fn sparse_spans(&self, units: &[Arc<SparseUnit>]) -> Option<Vec<CutSpan>> {
-        let tiles = units.iter().flat_map(|unit| &unit.tiles);
-        let mut tiles = tiles.collect::<Vec<_>>();
+        let mut tiles = units
+            .iter()
+            .flat_map(|unit| &unit.tiles)
+            .collect::<Vec<_>>();
         tiles.sort_unstable_by_key(|tile| (tile.fragment, tile.tile));
         tiles.dedup_by_key(|tile| (tile.fragment, tile.tile));
         let span = |tile: &crate::scan::plan::sparse_units::TileRef| {
@@ -134,9 +139,10 @@ fn dense_spans(dense: &DensePlan, ranges: &DimRanges) -> Option<Vec<CutSpan>> {
         let end = row.saturating_add(step - 1).min(last);
         let lo = start(row).max(lo);
         let hi = start(end).saturating_add(extent - 1).min(hi);
-        let cells = ranges.clip_keys(lo, hi);
-        let cells = cells.map(|r| (r.hi - r.lo).saturating_add(1));
-        let cells = cells.fold(0, u64::saturating_add);
+        let cells = ranges
+            .clip_keys(lo, hi)
+            .map(|r| (r.hi - r.lo).saturating_add(1))
+            .fold(0, u64::saturating_add);
         if cells > 0 {
             spans.push(CutSpan { lo, hi, cells });
         }

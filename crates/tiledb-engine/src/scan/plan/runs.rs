@@ -30,8 +30,9 @@ impl ScanPlan {
             Layout::ColMajor => (0..ndim).collect(),
             _ => (0..ndim).rev().collect(),
         };
-        let free = inner_first.into_iter();
-        let free = free.take_while(|dimension| !dimensions.contains(dimension));
+        let free = inner_first
+            .into_iter()
+            .take_while(|dimension| !dimensions.contains(dimension));
         let width = |dimension: usize| {
             let extent = dense.grid.extents().get(dimension)?;
             let (lo, hi) = dense.bounds.range(dimension)?;

@@ -179,8 +179,10 @@ impl SparsePlan {
     ) -> Result<Vec<SparseUnit>> {
         let table = Arc::clone(&self.spec.table);
         let schema = &table.snapshot.schema;
-        let boxes = candidates.iter().map(|c| Arc::clone(&c.boxes));
-        let boxes = boxes.collect::<Vec<_>>();
+        let boxes = candidates
+            .iter()
+            .map(|c| Arc::clone(&c.boxes))
+            .collect::<Vec<_>>();
         let hides = self.spec.hides_older_versions();
         let versions = if hides {
             let fragments = fragments.iter().zip(&boxes);

@@ -69,8 +69,10 @@ impl SparseUnit {
 /// The number of cells up to which disjoint tiles are read together in one unit.
 pub(super) fn unit_cells(tiles: &[TileRef]) -> u64 {
     // The numbers of cells come from files, so their sum may overflow.
-    let cells = tiles.iter().map(|tile| tile.cells as u64);
-    let cells = cells.fold(0, u64::saturating_add);
+    let cells = tiles
+        .iter()
+        .map(|tile| tile.cells as u64)
+        .fold(0, u64::saturating_add);
     (cells / FEWEST_UNITS).clamp(SMALLEST_UNIT_CELLS, UNIT_CELLS)
 }
 

@@ -164,11 +164,13 @@ mod tests {
             let index = FragmentIndex::new(domains.iter());
             for at in [0, 9, 10, 155, 2_500, 4_999, 20_000] {
                 let cells = side(at, at + 20);
-                let touching = index.newest_first(&cells);
-                let touching = touching.filter(|number| domains[*number].intersects(&cells));
+                let touching = index
+                    .newest_first(&cells)
+                    .filter(|number| domains[*number].intersects(&cells));
                 let all = domains.iter().enumerate().rev();
-                let expected = all.filter(|(_, domain)| domain.intersects(&cells));
-                let expected = expected.map(|(number, _)| number);
+                let expected = all
+                    .filter(|(_, domain)| domain.intersects(&cells))
+                    .map(|(number, _)| number);
                 assert!(touching.eq(expected), "{count} fragments at {at}");
             }
         }
@@ -186,8 +188,9 @@ mod tests {
     #[test]
     fn tiles_are_found_without_looking_at_each_fragment() {
         let fragments = |count: usize| {
-            let domains = (0..count as u64).map(|number| side(number * 10, number * 10 + 9));
-            let domains = domains.collect::<Vec<_>>();
+            let domains = (0..count as u64)
+                .map(|number| side(number * 10, number * 10 + 9))
+                .collect::<Vec<_>>();
             let asked = domains.iter().step_by(count / 1_000).cloned();
             (
                 FragmentIndex::new(domains.iter()),

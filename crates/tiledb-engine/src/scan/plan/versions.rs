@@ -146,16 +146,19 @@ pub fn witnesses_of_rest(
 ) -> Result<Vec<TileRef>> {
     let mut tiles = unit.all_tiles().copied().collect::<Vec<_>>();
     tiles.sort_unstable_by_key(|tile| (tile.fragment, tile.tile));
-    let boxes = tiles.iter().map(|tile| {
-        let of_fragment = plan.boxes.get(tile.fragment).ok_or_else(unplanned)?;
-        Ok((of_fragment.as_ref(), tile.tile.get()))
-    });
-    let boxes = boxes.collect::<Result<Vec<(&TileBoxes, usize)>>>()?;
+    let boxes = tiles
+        .iter()
+        .map(|tile| {
+            let of_fragment = plan.boxes.get(tile.fragment).ok_or_else(unplanned)?;
+            Ok((of_fragment.as_ref(), tile.tile.get()))
+        })
+        .collect::<Result<Vec<(&TileBoxes, usize)>>>()?;
     let bounds = TileBounds::new(&plan.spec.table.snapshot.schema, &boxes);
     let neighbourhood = TileNeighbourhood::new(&tiles, &bounds);
     let left = left.iter().filter_map(|tile| neighbourhood.position(tile));
-    let witnesses = neighbourhood.witnesses(&left.collect::<Vec<_>>());
-    let witnesses = witnesses.into_iter();
+    let witnesses = neighbourhood
+        .witnesses(&left.collect::<Vec<_>>())
+        .into_iter();
     Ok(witnesses.filter_map(|w| tiles.get(w).copied()).collect())
 }
 
@@ -205,8 +208,10 @@ mod tests {
         let units = |read: &[usize]| {
             let read = read.iter().map(|tile| tiles[*tile]).collect::<Vec<_>>();
             let numbers = |tiles: &[TileRef]| tiles.iter().map(|t| t.tile.0).collect::<Vec<_>>();
-            let units = neighbourhood.units(&read).into_iter();
-            let units = units.map(|u| (numbers(&u.tiles), numbers(&u.witnesses)));
+            let units = neighbourhood
+                .units(&read)
+                .into_iter()
+                .map(|u| (numbers(&u.tiles), numbers(&u.witnesses)));
             units.collect::<Vec<_>>()
         };
         let all = [

@@ -64,14 +64,15 @@ impl ScanPlan {
             visible && asked && tile.covered && tile.no_deletes
         };
         let tiles = (0_u64..).zip(disjoint_tiles(units));
-        let whole = tiles.filter(|(_, tile)| whole(tile));
-        let whole = whole.map(|(ordinal, tile)| WholeTile {
-            ordinal,
-            fragment: tile.fragment,
-            tile: tile.tile,
-            cells: tile.cells as u64,
-            dense: None,
-        });
+        let whole = tiles
+            .filter(|(_, tile)| whole(tile))
+            .map(|(ordinal, tile)| WholeTile {
+                ordinal,
+                fragment: tile.fragment,
+                tile: tile.tile,
+                cells: tile.cells as u64,
+                dense: None,
+            });
         whole.collect()
     }
 
@@ -137,8 +138,10 @@ fn is_disjoint(unit: &SparseUnit) -> bool {
 fn sparse_rest(units: &[Arc<SparseUnit>], ordinals: &[u64]) -> Vec<Arc<SparseUnit>> {
     let mut ordinals = ordinals.iter().copied().peekable();
     let tiles = (0_u64..).zip(disjoint_tiles(units));
-    let left = tiles.filter(|(ordinal, _)| ordinals.next_if_eq(ordinal).is_none());
-    let left = left.map(|(_, tile)| *tile).collect::<Vec<_>>();
+    let left = tiles
+        .filter(|(ordinal, _)| ordinals.next_if_eq(ordinal).is_none())
+        .map(|(_, tile)| *tile)
+        .collect::<Vec<_>>();
     let resolved = units.iter().filter(|unit| !is_disjoint(unit)).cloned();
     let disjoint = group_disjoint(&left, unit_cells(&left))
         .into_iter()

@@ -136,8 +136,13 @@ impl TwoRoundUnit for TileRun {
         list: &mut FetchList,
     ) -> Result<Vec<ColumnRequest>> {
         let decoded = |column: &usize| state.columns.iter().any(|(c, _)| c == column);
-        let wanted = self.columns.later.iter().copied();
-        let wanted = wanted.filter(|c| !decoded(c)).collect::<Vec<_>>();
+        let wanted = self
+            .columns
+            .later
+            .iter()
+            .copied()
+            .filter(|c| !decoded(c))
+            .collect::<Vec<_>>();
         let reader = UnitReader::new(context, &self.unit);
         reader.ask(&state.tile, &wanted, list).await
     }

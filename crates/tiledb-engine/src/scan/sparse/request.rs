@@ -45,8 +45,11 @@ impl<'a> UnitReader<'a> {
     /// Whether the ranges can select few cells of the unit: then its other columns are left to the second round.
     pub fn asks_for_few(&self) -> bool {
         let subarray = self.unit.clip.as_ref().unwrap_or(&self.context.subarray);
-        let coordinates = subarray.dims().iter().map(DimRanges::distinct_values);
-        let coordinates = coordinates.fold(1_u64, u64::saturating_mul);
+        let coordinates = subarray
+            .dims()
+            .iter()
+            .map(DimRanges::distinct_values)
+            .fold(1_u64, u64::saturating_mul);
         coordinates.saturating_mul(CELLS_PER_COORDINATE) <= self.unit.cells
     }
 
@@ -77,20 +80,25 @@ impl<'a> UnitReader<'a> {
         } else {
             scan.delete_columns()
         };
-        let by_deletes = delete_columns.iter().copied();
-        let by_deletes = by_deletes.filter(|c| !coordinates.contains(c));
-        let by_deletes = by_deletes.collect::<Vec<_>>();
+        let by_deletes = delete_columns
+            .iter()
+            .copied()
+            .filter(|c| !coordinates.contains(c))
+            .collect::<Vec<_>>();
         let looked_at = || coordinates.iter().chain(&by_deletes).copied();
-        let rest = columns.iter().copied();
-        let rest = rest.filter(|column| looked_at().all(|c| c != *column));
+        let rest = columns
+            .iter()
+            .copied()
+            .filter(|column| looked_at().all(|c| c != *column));
         let all = looked_at().chain(rest).collect::<Vec<_>>();
         let mut asked = self.ask(tile, &all, list).await?;
         let mut by_deletes_asked = asked.split_off(coordinates.len());
         let columns_asked = by_deletes_asked.split_off(by_deletes.len());
         // What the first round reads serves the second round, too.
         let projected = |c: &usize| self.context.plan.spec.projection.contains(c);
-        let wanted = looked_at().filter(|c| columns.contains(c) || projected(c));
-        let wanted = wanted.collect();
+        let wanted = looked_at()
+            .filter(|c| columns.contains(c) || projected(c))
+            .collect();
         let tiles = scan
             .tiles(&self.context.plan.spec.table.snapshot.storage)
             .await?;

@@ -188,8 +188,9 @@ impl<'a> TileSearch<'a> {
             return;
         };
         let guesses = gap.guesses.saturating_add(1);
-        let parts = [gap.chunks.start..guess, guess + 1..gap.chunks.end];
-        let parts = parts.into_iter().filter(|chunks| !chunks.is_empty());
+        let parts = [gap.chunks.start..guess, guess + 1..gap.chunks.end]
+            .into_iter()
+            .filter(|chunks| !chunks.is_empty());
         self.gaps
             .extend(parts.map(|chunks| ChunkGap { chunks, guesses }));
         self.due.push(guess);
@@ -235,8 +236,8 @@ impl ChunkChoice for TileSearch<'_> {
             let values = bytes.as_chunks().0;
             let key = |value: &[u8; size_of::<T>()]| T::from_le_bytes(*value).to_key();
             values.first().map(key).zip(values.last().map(key))
-        }, _ => None);
-        let ends = ends.map(|(first, last)| (self.step(first), self.step(last)));
+        }, _ => None)
+        .map(|(first, last)| (self.step(first), self.step(last)));
         let index = self
             .chunks
             .binary_search_by_key(&chunk, |(number, _)| *number);

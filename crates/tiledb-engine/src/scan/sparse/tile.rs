@@ -117,8 +117,12 @@ impl<'a> TileWork<'a> {
             self.mask.iter_mut().enumerate().for_each(inside);
         }
         let subarray = unit.clip.as_ref().unwrap_or(&self.decoder.context.subarray);
-        let coordinates = self.request.coordinates.iter().map(|r| r.column);
-        let coordinates = coordinates.collect::<Vec<_>>();
+        let coordinates = self
+            .request
+            .coordinates
+            .iter()
+            .map(|r| r.column)
+            .collect::<Vec<_>>();
         if !self.request.tile.covered {
             self.search(subarray, scratch)?;
         }
@@ -172,8 +176,12 @@ impl<'a> TileWork<'a> {
         };
         let d = by.dimension;
         let request = self.request.coordinates.remove(index);
-        let datatype = of.table.types.get(d).map(ColumnType::datatype);
-        let datatype = datatype.ok_or_else(|| Error::internal("a dimension has no type"))?;
+        let datatype = of
+            .table
+            .types
+            .get(d)
+            .map(ColumnType::datatype)
+            .ok_or_else(|| Error::internal("a dimension has no type"))?;
         let mut search = TileSearch::new(&by, datatype, &order, subarray.dim(d));
         let cells = self.decoder.search(&request, &mut search, scratch)?;
         self.mask.resize(of.cells, true);
@@ -268,18 +276,26 @@ impl<'a> TileWork<'a> {
             deleted: delete_times.as_deref(),
         };
         let find = |column: &usize| {
-            let found = self.stored.iter().find(|(c, _)| c == column);
-            let found = found.map(|(_, cells)| cells);
+            let found = self
+                .stored
+                .iter()
+                .find(|(c, _)| c == column)
+                .map(|(_, cells)| cells);
             found.ok_or_else(|| Error::internal("a field of a delete was not decoded"))
         };
-        let fields = scan.delete_columns().iter().map(find);
-        let fields = fields.collect::<Result<Vec<_>>>()?;
+        let fields = scan
+            .delete_columns()
+            .iter()
+            .map(find)
+            .collect::<Result<Vec<_>>>()?;
         let end = of.table.snapshot.window.end_or_now().0;
-        let survivors = scan.deletes().survivors(&fields, times, end, of.cells);
-        let survivors = survivors.map_err(|e| {
-            e.with("data tile", of.tile.0)
-                .with("fragment", &scan.fragment.name.name)
-        })?;
+        let survivors = scan
+            .deletes()
+            .survivors(&fields, times, end, of.cells)
+            .map_err(|e| {
+                e.with("data tile", of.tile.0)
+                    .with("fragment", &scan.fragment.name.name)
+            })?;
         let deleted = keep_survivors(survivors, &mut self.mask);
         self.decoder.context.metrics.cells_deleted.add(deleted);
         Ok(())

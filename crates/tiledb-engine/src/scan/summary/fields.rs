@@ -68,8 +68,10 @@ impl<'a> SummaryFields<'a> {
         asked: &'a [RequestedAggregates],
         rounding: SumRounding,
     ) -> Result<Option<Self>> {
-        let scan = plan.fragments.get(number);
-        let scan = scan.ok_or_else(|| Error::internal("a tile names a fragment not planned"))?;
+        let scan = plan
+            .fragments
+            .get(number)
+            .ok_or_else(|| Error::internal("a tile names a fragment not planned"))?;
         let mut fields = Vec::with_capacity(asked.len());
         for asked in asked {
             let Some(field) = field(plan, scan, asked, rounding)? else {
@@ -180,8 +182,9 @@ impl<'a> SummaryFields<'a> {
                 ..
             } => {
                 let own = loaded.and_then(|i| self.statistics.get(i));
-                let stored = own.map(|own| StoredTileStatistics::of(own, tile.tile));
-                let mut stored = stored.unwrap_or_default();
+                let mut stored = own
+                    .map(|own| StoredTileStatistics::of(own, tile.tile))
+                    .unwrap_or_default();
                 if let Some((mbrs, dimension)) = mbrs {
                     let (lo, hi) = mbrs.range(tile.tile.get(), *dimension);
                     (stored.min, stored.max) = (Some(lo), Some(hi));

@@ -85,8 +85,8 @@ pub async fn summarize(
             fragments.push(of_fragment(plan, number, tiles, asked, rounding).boxed());
         }
     }
-    let summaries = stream::iter(fragments).buffered(FRAGMENTS_AT_ONCE);
-    let mut summaries = summaries
+    let mut summaries = stream::iter(fragments)
+        .buffered(FRAGMENTS_AT_ONCE)
         .try_filter_map(|summary| async move { Ok(summary) })
         .try_collect::<Vec<_>>()
         .await?;
@@ -107,9 +107,11 @@ type BoundedSummary = (TilesSummary, Vec<u128>);
 fn keep_exact(summaries: &mut Vec<BoundedSummary>, asked: &[RequestedAggregates]) {
     let mut totals = vec![0_u128; asked.len()];
     summaries.retain(|(_, magnitudes)| {
-        let grown = totals.iter().zip(magnitudes);
-        let grown = grown.map(|(total, more)| total.saturating_add(*more));
-        let grown = grown.collect::<Vec<_>>();
+        let grown = totals
+            .iter()
+            .zip(magnitudes)
+            .map(|(total, more)| total.saturating_add(*more))
+            .collect::<Vec<_>>();
         let fits = |(asked, total): (&RequestedAggregates, &u128)| {
             matches!(asked.sum, None | Some(SumAs::Integer)) || adds_up_exactly(*total)
         };
@@ -173,8 +175,12 @@ fn column(
     tiles: &[&WholeTile],
     known: &[ProvenAggregates<'_>],
 ) -> Result<Option<ColumnSummary>> {
-    let ty = plan.spec.table.types.get(asked.column);
-    let ty = ty.ok_or_else(|| Error::internal("what is asked for is no column"))?;
+    let ty = plan
+        .spec
+        .table
+        .types
+        .get(asked.column)
+        .ok_or_else(|| Error::internal("what is asked for is no column"))?;
     let nulls = BooleanBuffer::collect_bool(known.len(), |i| {
         known.get(i).is_some_and(|known| known.count > 0)
     });
@@ -202,8 +208,9 @@ fn column(
                     let cells = tile.dense.as_ref()?;
                     corner(cells).get(*dimension).copied()
                 });
-                let coordinates = keys.map(|key| key::from_key(*datatype, key));
-                let coordinates = coordinates.collect::<Vec<_>>();
+                let coordinates = keys
+                    .map(|key| key::from_key(*datatype, key))
+                    .collect::<Vec<_>>();
                 let stored = coordinates.iter().map(|c| Some(c.as_slice()));
                 stored_values(ty, stored, None)?
             }

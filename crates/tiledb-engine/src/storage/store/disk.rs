@@ -121,8 +121,10 @@ impl FileAccess for DiskFiles<'_> {
         let requests = plans.iter().flat_map(|plan| &plan.requests);
         let bytes = requests.fold(0_u64, |sum, r| sum.saturating_add(r.end - r.start));
         if files.len() < 2 || bytes > TOGETHER_BYTES {
-            let reads = files.iter().zip(plans);
-            let reads = reads.map(|((file, ranges), plan)| self.read_planned(file, ranges, plan));
+            let reads = files
+                .iter()
+                .zip(plans)
+                .map(|((file, ranges), plan)| self.read_planned(file, ranges, plan));
             return try_join_all(reads).await;
         }
         let mut wanted = Vec::with_capacity(files.len());
@@ -131,8 +133,8 @@ impl FileAccess for DiskFiles<'_> {
                 wanted.push((self.path(file)?, WantedPart::Ranges(plan.requests.clone())));
             }
         }
-        let reads = file_read::open_all(wanted, self.storage.buffers()).await;
-        let mut reads = reads
+        let mut reads = file_read::open_all(wanted, self.storage.buffers())
+            .await
             .map_err(|e| self.storage.io_failed("", e))?
             .into_iter();
         let mut slices = Vec::with_capacity(files.len());
@@ -156,8 +158,9 @@ impl FileAccess for DiskFiles<'_> {
         let ticket = self.put_ticket(file, bytes.len());
         let len = bytes.len() as u64;
         let (path, staging) = (self.path(file)?, self.path(&staging_name(file))?);
-        let created = file_write::create(path, staging, bytes).await;
-        let created = created.map_err(|error| self.storage.write_failed(file, error))?;
+        let created = file_write::create(path, staging, bytes)
+            .await
+            .map_err(|error| self.storage.write_failed(file, error))?;
         ticket.finish(len);
         Ok(created)
     }
@@ -166,8 +169,9 @@ impl FileAccess for DiskFiles<'_> {
         let ticket = self.put_ticket(file, new.len());
         let len = new.len() as u64;
         let (path, staging) = (self.path(file)?, self.path(&staging_name(file))?);
-        let replaced = file_write::replace(path, staging, old, new).await;
-        let replaced = replaced.map_err(|error| self.storage.write_failed(file, error))?;
+        let replaced = file_write::replace(path, staging, old, new)
+            .await
+            .map_err(|error| self.storage.write_failed(file, error))?;
         ticket.finish(len);
         Ok(replaced)
     }
@@ -210,8 +214,9 @@ impl FileAccess for DiskFiles<'_> {
 
     async fn list(&self, folder: &str, keep: Option<ListingReuse>) -> Result<DatedListing> {
         let ticket = self.storage.start(RequestKind::List, folder, None, None);
-        let local = LocalListing::of(self.folder_path(folder)?).await;
-        let local = local.map_err(|error| self.storage.list_failed(folder, error))?;
+        let local = LocalListing::of(self.folder_path(folder)?)
+            .await
+            .map_err(|error| self.storage.list_failed(folder, error))?;
         ticket.finish(0);
         if let Some(kept) = keep.and_then(|keep| local.kept(keep)) {
             self.storage.keep_listing(folder, kept);

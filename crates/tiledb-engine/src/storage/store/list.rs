@@ -35,8 +35,7 @@ impl Storage {
         folders: [(&str, ListingReuse); N],
     ) -> Result<[DatedListing; N]> {
         let names = folders.map(|(folder, _)| folder);
-        let stamps = of_files!(self, files => files.stamps(names).await);
-        let mut stamps = stamps.into_iter();
+        let mut stamps = of_files!(self, files => files.stamps(names).await).into_iter();
         let listings = folders.map(|(folder, keep)| {
             let stamp = stamps.next().unwrap_or(FolderState::Unknown);
             self.list_unless_kept(folder, keep, stamp)

@@ -40,8 +40,10 @@ pub(super) struct ObjectFiles<'a> {
 impl FileAccess for ObjectFiles<'_> {
     async fn read(&self, file: &str) -> Result<Bytes> {
         let ticket = self.storage.start(RequestKind::Get, file, None, None);
-        let result = self.get(file, None).await;
-        let result = result.map_err(|error| self.storage.failed("read", file, error))?;
+        let result = self
+            .get(file, None)
+            .await
+            .map_err(|error| self.storage.failed("read", file, error))?;
         let asked = result.meta.size;
         let bytes = self.body(file, result).await?;
         ticket.finish(bytes.len() as u64);
@@ -103,8 +105,10 @@ impl FileAccess for ObjectFiles<'_> {
         files: &[(String, Vec<Range<u64>>)],
         plans: &[RequestPlan],
     ) -> Result<Vec<Vec<Bytes>>> {
-        let reads = files.iter().zip(plans);
-        let reads = reads.map(|((file, ranges), plan)| self.read_planned(file, ranges, plan));
+        let reads = files
+            .iter()
+            .zip(plans)
+            .map(|((file, ranges), plan)| self.read_planned(file, ranges, plan));
         try_join_all(reads).await
     }
 
@@ -275,8 +279,10 @@ impl ObjectFiles<'_> {
         requests: &[Range<u64>],
         asked: &[Range<u64>],
     ) -> Result<Option<Vec<Bytes>>> {
-        let result = self.get(file, None).await;
-        let result = result.map_err(|error| self.storage.failed("read", file, error))?;
+        let result = self
+            .get(file, None)
+            .await
+            .map_err(|error| self.storage.failed("read", file, error))?;
         let GetResultPayload::File(opened, _) = result.payload else {
             return Ok(None);
         };
@@ -284,8 +290,9 @@ impl ObjectFiles<'_> {
             return Err(self.storage.truncated(file, result.meta.size, asked));
         }
         let tickets = self.storage.start_ranges(file, requests);
-        let buffers = file_read::read(opened, requests.to_vec(), self.storage.buffers()).await;
-        let buffers = buffers.map_err(|error| self.storage.io_failed(file, error))?;
+        let buffers = file_read::read(opened, requests.to_vec(), self.storage.buffers())
+            .await
+            .map_err(|error| self.storage.io_failed(file, error))?;
         finish_ranges(tickets, &buffers);
         Ok(Some(buffers))
     }
@@ -296,8 +303,9 @@ impl ObjectFiles<'_> {
             let bytes = result.bytes().await;
             return bytes.map_err(|error| self.storage.failed("read", file, error));
         };
-        let buffers = file_read::read(opened, vec![result.range], self.storage.buffers()).await;
-        let buffers = buffers.map_err(|error| self.storage.io_failed(file, error))?;
+        let buffers = file_read::read(opened, vec![result.range], self.storage.buffers())
+            .await
+            .map_err(|error| self.storage.io_failed(file, error))?;
         Ok(buffers.into_iter().next().unwrap_or_default())
     }
 }

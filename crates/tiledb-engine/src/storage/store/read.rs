@@ -71,8 +71,10 @@ impl Storage {
     /// # Errors
     /// As [`read_ranges`](Self::read_ranges).
     pub async fn read_files(&self, files: &[(String, Vec<Range<u64>>)]) -> Result<Vec<Vec<Bytes>>> {
-        let plans = files.iter().map(|(file, ranges)| self.plan(file, ranges));
-        let plans = plans.collect::<Result<Vec<_>>>()?;
+        let plans = files
+            .iter()
+            .map(|(file, ranges)| self.plan(file, ranges))
+            .collect::<Result<Vec<_>>>()?;
         of_files!(self, place => place.read_files(files, &plans).await)
     }
 

@@ -218,8 +218,12 @@ impl Upload {
     async fn put_parts(&mut self) -> Result<()> {
         if !matches!(self.target, UploadTarget::Parts(_)) {
             let path = self.storage.location.path_of(&self.file);
-            let begun = self.storage.store().put_multipart(&path).await;
-            let begun = begun.map_err(|error| self.storage.failed("write", &self.file, error))?;
+            let begun = self
+                .storage
+                .store()
+                .put_multipart(&path)
+                .await
+                .map_err(|error| self.storage.failed("write", &self.file, error))?;
             self.target = UploadTarget::Parts(begun);
         }
         while self.waiting_bytes >= PART_BYTES {

@@ -88,8 +88,11 @@ async fn listings_are_kept_while_the_folder_stays_as_it_was() {
         ];
         let listed = fixture.storage.list_all(folders).await.unwrap();
         listed.map(|listed| {
-            let files = listed.listing.files.iter();
-            let files = files.map(|file| format!("{}:{}", file.name, file.bytes));
+            let files = listed
+                .listing
+                .files
+                .iter()
+                .map(|file| format!("{}:{}", file.name, file.bytes));
             (files.collect::<Vec<_>>().join(" "), listed.at_once)
         })
     };
@@ -191,8 +194,8 @@ async fn a_change_is_seen_where_the_times_of_folders_stand_still() {
     let few = list().await;
     let scratch = tempfile::tempdir().unwrap();
     let opened = (0..100)
-        .map(|number| std::fs::File::create(scratch.path().join(number.to_string())).unwrap());
-    let opened = opened.collect::<Vec<_>>();
+        .map(|number| std::fs::File::create(scratch.path().join(number.to_string())).unwrap())
+        .collect::<Vec<_>>();
     // Other tests of the process open and close files, too.
     let many = list().await;
     assert!(many > few + 50, "{few}, then {many}");

@@ -211,8 +211,8 @@ async fn several_files_are_read_as_each_alone() {
             ("nothing", ErrorKind::NotFound),
             ("small", ErrorKind::Corrupt),
         ] {
-            let files = [("large", vec![0..9]), (file, vec![900..1001])];
-            let files = files.map(|(file, ranges)| (file.to_owned(), ranges));
+            let files = [("large", vec![0..9]), (file, vec![900..1001])]
+                .map(|(file, ranges)| (file.to_owned(), ranges));
             let error = storage.read_files(&files).await.unwrap_err();
             assert_eq!(error.kind(), kind);
             assert!(error.to_string().contains(file), "{error}");

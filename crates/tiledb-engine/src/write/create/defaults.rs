@@ -126,12 +126,16 @@ const MOST_EVEN_TRIED: u64 = 1_000;
 /// The extents of a dense array, with some of them given: as near to a cube as the domain allows.
 pub(super) fn dense_extents(domains: &[(IntegerSpan, Option<u64>)]) -> Result<Vec<u64>> {
     // libtiledb counts the cells of a tile in the type of the dimensions, and crashes if it writes more than that can count.
-    let countable = domains.iter().map(|(span, _)| span.type_max()).min();
-    let countable = countable.and_then(|most| u64::try_from(most).ok());
+    let countable = domains
+        .iter()
+        .map(|(span, _)| span.type_max())
+        .min()
+        .and_then(|most| u64::try_from(most).ok());
     let most = countable.map_or(DENSE_TILE_CELLS, |most| most.min(DENSE_TILE_CELLS));
     let given = domains.iter().filter_map(|(_, extent)| *extent);
-    let budget = given.fold(most, |budget, extent| budget / extent.max(1));
-    let mut budget = budget.max(1);
+    let mut budget = given
+        .fold(most, |budget, extent| budget / extent.max(1))
+        .max(1);
     let mut open: Vec<_> = (0..domains.len())
         .filter(|index| {
             domains

@@ -44,11 +44,13 @@ impl ArrayDefinition {
             if enumerations.iter().any(|known| known.name == *name) {
                 continue;
             }
-            let found = given.iter().find(|given| given.name == *name);
-            let found = found.ok_or_else(|| {
-                Error::invalid(format!("nothing says what enumeration \"{name}\" holds"))
-                    .with("column", &attribute.name)
-            })?;
+            let found = given
+                .iter()
+                .find(|given| given.name == *name)
+                .ok_or_else(|| {
+                    Error::invalid(format!("nothing says what enumeration \"{name}\" holds"))
+                        .with("column", &attribute.name)
+                })?;
             enumerations.push(Enumeration {
                 file: String::new(),
                 ..found.clone()

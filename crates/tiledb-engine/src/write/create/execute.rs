@@ -106,8 +106,7 @@ impl StagedArray {
             self.storage.uri(),
         );
         let key = self.storage.encryption_key().cloned();
-        let memory = Storage::in_engine(location, self.storage.engine());
-        let memory = memory.with_encryption_key(key);
+        let memory = Storage::in_engine(location, self.storage.engine()).with_encryption_key(key);
         put_all(&memory, &self.files).await?;
         let snapshot = Snapshot::open(&memory, OpenWindow::default()).await?;
         Ok(snapshot.at_storage(self.storage.clone()))
@@ -203,8 +202,11 @@ pub(super) async fn check_vacant(storage: &Storage) -> Result<CreationRemains> {
     remains.check_dead()?;
     let ours = |name: &str| FOLDERS.contains(&name) || name.starts_with('.');
     let folders = root.folders.iter().filter(|name| !ours(name));
-    let files = root.files.iter().map(|file| &file.name);
-    let files = files.filter(|name| !ours(name) && !name.ends_with(STAGED_SUFFIX));
+    let files = root
+        .files
+        .iter()
+        .map(|file| &file.name)
+        .filter(|name| !ours(name) && !name.ends_with(STAGED_SUFFIX));
     let others: Vec<_> = folders.chain(files).take(3).map(String::as_str).collect();
     if others.is_empty() {
         return Ok(remains);
@@ -237,8 +239,10 @@ mod tests {
             Field::new("x", DataType::Int64, false),
             Field::new("colour", DataType::Utf8, true),
         ]);
-        let builder = ArrayBuilder::new(&columns, ["x"]).unwrap();
-        let builder = builder.enumeration("colour", ["red", ""], true).unwrap();
+        let builder = ArrayBuilder::new(&columns, ["x"])
+            .unwrap()
+            .enumeration("colour", ["red", ""], true)
+            .unwrap();
         builder
             .option("capacity", capacity)
             .unwrap()

@@ -71,9 +71,10 @@ impl CreationRemains {
             let mut commits = announcements.iter().flat_map(|a| &a.commits);
             commits.any(|(commit, _)| commit == path)
         };
-        let others = listing.named_files();
-        let others = others.filter(|file| !file.name.ends_with(STAGED_SUFFIX));
-        let mut others = others.map(|file| format!("{COMMITS_FOLDER}/{}", file.name));
+        let mut others = listing
+            .named_files()
+            .filter(|file| !file.name.ends_with(STAGED_SUFFIX))
+            .map(|file| format!("{COMMITS_FOLDER}/{}", file.name));
         match others.find(|path| !is_announced(path)) {
             None => Ok(Self { announcements }),
             Some(commit) => Err(Error::not_an_array(format!(

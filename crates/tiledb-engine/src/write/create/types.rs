@@ -115,14 +115,15 @@ impl StorageType {
             None => (text, None),
         };
         let mut all = Datatype::ALL.iter().copied();
-        let datatype = all.find(|datatype| datatype.name().eq_ignore_ascii_case(name));
-        let datatype = datatype.ok_or_else(|| {
-            let names: Vec<_> = Datatype::ALL.iter().map(|d| d.name()).collect();
-            Error::invalid(format!(
-                "there is no type '{name}'; the types are {}",
-                names.join(", ")
-            ))
-        })?;
+        let datatype = all
+            .find(|datatype| datatype.name().eq_ignore_ascii_case(name))
+            .ok_or_else(|| {
+                let names: Vec<_> = Datatype::ALL.iter().map(|d| d.name()).collect();
+                Error::invalid(format!(
+                    "there is no type '{name}'; the types are {}",
+                    names.join(", ")
+                ))
+            })?;
         let count = match count {
             None => usual_count(declared, datatype),
             Some(var) if var.eq_ignore_ascii_case("var") => CellValNum::Var,

@@ -59,9 +59,10 @@ impl TouchedTiles {
     /// Adds cells of a tile, in the order of their places.
     pub(super) fn add_runs(&mut self, tile: &[u64], runs: &[GivenRun]) {
         let first = self.grid.tile_lo(tile);
-        let sides = first.into_iter().zip(self.grid.strides());
-        let sides = sides.zip(self.grid.extents());
-        let mut sides: Vec<_> = sides
+        let mut sides: Vec<_> = first
+            .into_iter()
+            .zip(self.grid.strides())
+            .zip(self.grid.extents())
             .map(|((lo, stride), extent)| (lo, stride, *extent))
             .collect();
         // From the dimension in which neighbours lie farthest apart to that in which they are next to each other.

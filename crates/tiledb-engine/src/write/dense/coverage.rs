@@ -16,8 +16,11 @@ pub fn check_covered(
     filled: &[KeyBox],
 ) -> Result<()> {
     let schema = &snapshot.schema;
-    let datatypes = schema.dimensions.iter().map(|dimension| dimension.datatype);
-    let datatypes = datatypes.collect::<Vec<_>>();
+    let datatypes = schema
+        .dimensions
+        .iter()
+        .map(|dimension| dimension.datatype)
+        .collect::<Vec<_>>();
     let boxed = |domain: &Option<Vec<DomainRange>>| {
         let domain = domain.as_ref();
         let cells = domain.map(|domain| KeyBox::from_ranges(&datatypes, domain));

@@ -88,12 +88,11 @@ impl GivenCells {
             .runs
             .iter()
             .map(|run| run.cell.saturating_add(run.len))
-            .max();
-        let first = first.unwrap_or(0);
+            .max()
+            .unwrap_or(0);
         self.count = self.count.saturating_add(other.count);
         for run in other.runs {
-            let cell = first.checked_add(run.cell);
-            let cell = cell.ok_or_else(too_many_cells)?;
+            let cell = first.checked_add(run.cell).ok_or_else(too_many_cells)?;
             self.runs.push(GivenRun { cell, ..run });
         }
         for (to, from) in self.fields.iter_mut().zip(other.fields) {
@@ -170,29 +169,31 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 pub(super) fn decode(record: &[u8]) -> Result<(Vec<u64>, GivenCells)> {
     let mut rest = GivenRest(record);
     let tile = rest.numbers()?;
-    let runs = (0..rest.number()?).map(|_| {
-        Ok(GivenRun {
-            place: u64::from_le_bytes(rest.array()?),
-            cell: u32::from_le_bytes(rest.array()?),
-            len: u32::from_le_bytes(rest.array()?),
+    let runs = (0..rest.number()?)
+        .map(|_| {
+            Ok(GivenRun {
+                place: u64::from_le_bytes(rest.array()?),
+                cell: u32::from_le_bytes(rest.array()?),
+                len: u32::from_le_bytes(rest.array()?),
+            })
         })
-    });
-    let runs = runs.collect::<Result<Vec<_>>>()?;
-    let fields = (0..rest.number()?).map(|_| {
-        Ok(StoredCells {
-            len: rest.number()?,
-            values: rest.bytes()?.to_vec(),
-            starts: match rest.number()? {
-                0 => None,
-                _ => Some(rest.numbers()?),
-            },
-            validity: match rest.number()? {
-                0 => None,
-                _ => Some(rest.bytes()?.to_vec()),
-            },
+        .collect::<Result<Vec<_>>>()?;
+    let fields = (0..rest.number()?)
+        .map(|_| {
+            Ok(StoredCells {
+                len: rest.number()?,
+                values: rest.bytes()?.to_vec(),
+                starts: match rest.number()? {
+                    0 => None,
+                    _ => Some(rest.numbers()?),
+                },
+                validity: match rest.number()? {
+                    0 => None,
+                    _ => Some(rest.bytes()?.to_vec()),
+                },
+            })
         })
-    });
-    let fields = fields.collect::<Result<Vec<_>>>()?;
+        .collect::<Result<Vec<_>>>()?;
     let count = runs.iter().map(|run| u64::from(run.len)).sum();
     let cells = GivenCells {
         fields,

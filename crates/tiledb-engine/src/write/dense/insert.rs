@@ -93,9 +93,12 @@ impl EarlyTiles {
         while self.running.len() >= self.width.saturating_mul(QUEUED) {
             self.settle_one().await?;
         }
-        let clip = self.tiler.grid.tile_box(&tile);
-        let clip = clip.intersect(self.tiler.grid.domain());
-        let clip = clip.ok_or_else(|| Error::internal("a tile has cells in the domain"))?;
+        let clip = self
+            .tiler
+            .grid
+            .tile_box(&tile)
+            .intersect(self.tiler.grid.domain())
+            .ok_or_else(|| Error::internal("a tile has cells in the domain"))?;
         let real = self.tiler.runs(&tile, &clip)?;
         let tiler = Arc::clone(&self.tiler);
         self.bytes = self.bytes.saturating_add(memory.bytes());
@@ -189,8 +192,11 @@ impl DenseInsert {
         let keys = self.checked_keys(columns)?;
         let rows = keys.first().map_or(0, Vec::len);
         let attributes = columns.get(self.dimensions.len()..).unwrap_or_default();
-        let bytes = attributes.iter().map(sliced_bytes).sum::<usize>();
-        let bytes = bytes.saturating_add(rows.saturating_mul(size_of::<u64>()));
+        let bytes = attributes
+            .iter()
+            .map(sliced_bytes)
+            .sum::<usize>()
+            .saturating_add(rows.saturating_mul(size_of::<u64>()));
         let memory = self.reserve(bytes.saturating_mul(COPIES)).await?;
         let added = self.collected.add(&keys, attributes, &self.attributes);
         self.rows = self.rows.saturating_add(rows as u64);
@@ -227,8 +233,11 @@ impl DenseInsert {
     /// The coordinates of the cell in a place of a tile.
     fn cell(&self, tile: &[u64], place: u64) -> Vec<BatchCoordinates> {
         let grid = &self.tiler.grid;
-        let sides = grid.tile_lo(tile).into_iter().zip(grid.strides());
-        let sides = sides.zip(grid.extents());
+        let sides = grid
+            .tile_lo(tile)
+            .into_iter()
+            .zip(grid.strides())
+            .zip(grid.extents());
         let keys = sides.map(|((lo, stride), extent)| lo.saturating_add(place / stride % extent));
         keys.map(|key| BatchCoordinates::Keys(vec![key])).collect()
     }
@@ -297,8 +306,12 @@ impl DenseInsert {
     }
 
     async fn write_tile(&mut self, written: &WrittenBox, tile: &[u64]) -> Result<()> {
-        let clip = self.tiler.grid.tile_box(tile).intersect(&written.cells);
-        let clip = clip.ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
+        let clip = self
+            .tiler
+            .grid
+            .tile_box(tile)
+            .intersect(&written.cells)
+            .ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
         let taken = self.collected.take(tile, &self.attributes).await;
         let (mut given, memory) = taken?;
         if let Some((filtering, memory)) = self.early.take(tile) {
@@ -352,11 +365,14 @@ impl DenseInsert {
     }
 
     fn stored_domain(&self, cells: &KeyBox) -> Vec<DomainRange> {
-        let ranges = cells.ranges().zip(&self.fields.schema.dimensions);
-        let ranges = ranges.map(|((lo, hi), dimension)| DomainRange {
-            lo: key::from_key(dimension.datatype, lo),
-            hi: key::from_key(dimension.datatype, hi),
-        });
+        let ranges =
+            cells
+                .ranges()
+                .zip(&self.fields.schema.dimensions)
+                .map(|((lo, hi), dimension)| DomainRange {
+                    lo: key::from_key(dimension.datatype, lo),
+                    hi: key::from_key(dimension.datatype, hi),
+                });
         ranges.collect()
     }
 

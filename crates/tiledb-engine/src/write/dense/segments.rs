@@ -51,17 +51,23 @@ pub(super) fn segments(grid: &TileGrid, keys: &[Vec<u64>]) -> Vec<RowSegment> {
     let rows = keys.first().map_or(0, Vec::len);
     let (mut segments, mut row) = (Vec::new(), 0);
     while row < rows {
-        let of_row = keys.iter().filter_map(|of_dim| of_dim.get(row).copied());
-        let of_row = of_row.enumerate();
-        let tile = of_row.map(|(dim, key)| grid.tile_of(dim, key));
-        let tile = tile.collect::<Vec<_>>();
+        let of_row = keys
+            .iter()
+            .filter_map(|of_dim| of_dim.get(row).copied())
+            .enumerate();
+        let tile = of_row
+            .map(|(dim, key)| grid.tile_of(dim, key))
+            .collect::<Vec<_>>();
         let lo = grid.tile_lo(&tile);
-        let sides = lo.into_iter().zip(extents).zip(&strides);
-        let sides = sides.map(|((lo, extent), stride)| SegmentSide {
-            lo,
-            extent: *extent,
-            stride: *stride,
-        });
+        let sides = lo
+            .into_iter()
+            .zip(extents)
+            .zip(&strides)
+            .map(|((lo, extent), stride)| SegmentSide {
+                lo,
+                extent: *extent,
+                stride: *stride,
+            });
         let places = places_in_tile(keys, &sides.collect::<Vec<_>>(), row);
         let end = row + places.count;
         segments.push(RowSegment { row, tile, places });

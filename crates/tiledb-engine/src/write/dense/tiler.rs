@@ -61,12 +61,15 @@ impl DenseTiler {
     ) -> Result<()> {
         let (cells, strides) = (self.grid.tile_box(tile), self.grid.strides());
         let lo = self.grid.tile_lo(tile);
-        let dimensions = keys.iter().zip(cells.ranges()).zip(lo.iter().zip(&strides));
-        let dimensions = dimensions.map(|((keys, range), (lo, stride))| {
-            let keys = keys.get(first..).unwrap_or_default();
-            (keys, range, *lo, *stride)
-        });
-        let dimensions = dimensions.collect::<Vec<_>>();
+        let dimensions = keys
+            .iter()
+            .zip(cells.ranges())
+            .zip(lo.iter().zip(&strides))
+            .map(|((keys, range), (lo, stride))| {
+                let keys = keys.get(first..).unwrap_or_default();
+                (keys, range, *lo, *stride)
+            })
+            .collect::<Vec<_>>();
         let rows = dimensions.first().map_or(0, |(keys, ..)| keys.len());
         for row in 0..rows {
             let mut place = 0_u64;
@@ -163,8 +166,9 @@ impl DenseTiler {
             return Ok(RawTile { fields, real });
         }
         let attributes = self.schema.attributes.iter();
-        let bytes = attributes.map(|attribute| attribute.cell_size().unwrap_or(size_of::<u64>()));
-        let bytes = bytes.fold(0, usize::saturating_add);
+        let bytes = attributes
+            .map(|attribute| attribute.cell_size().unwrap_or(size_of::<u64>()))
+            .fold(0, usize::saturating_add);
         check_memory(self.tile_cells.saturating_mul(bytes))?;
         let mut fields = Vec::with_capacity(given.fields.len());
         for (i, attribute) in self.schema.attributes.iter().enumerate() {

@@ -45,8 +45,9 @@ impl<'a> NamedColumns<'a> {
 
     /// The name of the enumeration that a column shows.
     pub(super) fn enumeration(&self, column: &str) -> Result<&'a str> {
-        let attribute = self.attribute(column)?;
-        let attribute = attribute.ok_or_else(|| self.no_column(column))?;
+        let attribute = self
+            .attribute(column)?
+            .ok_or_else(|| self.no_column(column))?;
         attribute.enumeration.as_deref().ok_or_else(|| {
             Error::invalid(format!(
                 "the column \"{column}\" shows what is stored, and no enumeration"

@@ -188,10 +188,14 @@ fn shared_filters(schema: &ArraySchema, fragment: u32) -> Option<String> {
 
 /// What is wrong with text under run lengths, which are those of bytes in old fragments and those of strings in new ones.
 fn strings_in_runs(schema: &ArraySchema) -> Option<String> {
-    let dimensions = schema.dimensions.iter();
-    let dimensions = dimensions.map(|d| (&d.name, d.datatype, &d.filters));
-    let attributes = schema.attributes.iter();
-    let attributes = attributes.map(|a| (&a.name, a.datatype, &a.filters));
+    let dimensions = schema
+        .dimensions
+        .iter()
+        .map(|d| (&d.name, d.datatype, &d.filters));
+    let attributes = schema
+        .attributes
+        .iter()
+        .map(|a| (&a.name, a.datatype, &a.filters));
     let in_runs = |filters: &FilterList| filters.filters.iter().any(|f| matches!(f, Filter::Rle));
     let mut fields = dimensions.chain(attributes);
     let (name, ..) =
@@ -255,8 +259,10 @@ fn reads_alike(
         let name = name.as_ref()?;
         enumerations.get(name)?.as_ref().ok().map(Arc::as_ref)
     };
-    let new = added.enumeration.as_ref();
-    let new = new.and_then(|name| evolved.enumerations.iter().find(|e| e.name == *name));
+    let new = added
+        .enumeration
+        .as_ref()
+        .and_then(|name| evolved.enumerations.iter().find(|e| e.name == *name));
     let same_values = match (values(&known.enumeration), new) {
         (Some(old), Some(new)) => new.extends(old),
         (old, new) => old.is_none() && new.is_none() && known.enumeration.is_none(),

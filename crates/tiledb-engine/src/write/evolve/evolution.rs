@@ -257,15 +257,19 @@ impl SchemaEvolution {
         }
         let orphans = orphans(array, dropped, &added);
         let known = array.enumerations.iter();
-        let known = known.filter(|known| !orphans.contains(&known.name));
-        let known = known.cloned().collect::<Vec<_>>();
+        let known = known
+            .filter(|known| !orphans.contains(&known.name))
+            .cloned()
+            .collect::<Vec<_>>();
         steps.extend(orphans.into_iter().map(EvolutionStep::DropEnumeration));
         let (attributes, given) = added.resolve_attributes(&known)?;
         let new = given.into_iter().skip(known.len());
         steps.extend(new.map(EvolutionStep::AddEnumeration));
         steps.extend(self.extensions(array, &columns)?);
-        let names = attributes.iter().map(|a| a.name.clone());
-        let names = names.collect::<Vec<_>>();
+        let names = attributes
+            .iter()
+            .map(|a| a.name.clone())
+            .collect::<Vec<_>>();
         let image_size = array.schema.image_size();
         steps.extend(attributes.into_iter().map(|mut attribute| {
             attribute.filters = attribute.filters.for_images_of(image_size);
@@ -274,8 +278,12 @@ impl SchemaEvolution {
         let grown = self.grown(array, &columns, &added)?;
         steps.extend(grown.map(EvolutionStep::CurrentDomain));
         let evolved = apply(array, &steps)?;
-        let new = evolved.schema.attributes.iter();
-        let new = new.filter(|a| names.contains(&a.name)).collect::<Vec<_>>();
+        let new = evolved
+            .schema
+            .attributes
+            .iter()
+            .filter(|a| names.contains(&a.name))
+            .collect::<Vec<_>>();
         check_evolved(&evolved, &new)?;
         added.check_shown(&shown(&evolved)?)?;
         Ok((steps, evolved))
@@ -428,8 +436,10 @@ fn with_values(known: Enumeration, values: &[LiteralValue]) -> Result<Enumeratio
 
 /// The columns of an array.
 fn shown(array: &ArrayDefinition) -> Result<Schema> {
-    let enumerations = array.enumerations.iter();
-    let enumerations = enumerations.map(|e| (e.name.clone(), Ok(Arc::new(e.clone()))));
+    let enumerations = array
+        .enumerations
+        .iter()
+        .map(|e| (e.name.clone(), Ok(Arc::new(e.clone()))));
     let options = TypeOptions::default();
     let (shown, _) = arrow_schema(&array.schema, &enumerations.collect(), &options)?;
     Ok(shown.as_ref().clone())

@@ -142,8 +142,9 @@ impl<'a> SchemaHistory<'a> {
             .names
             .iter()
             .rev()
-            .filter(|known| *known != newest);
-        let known = known.take(RECENT).chain([newest]);
+            .filter(|known| *known != newest)
+            .take(RECENT)
+            .chain([newest]);
         let later = names
             .iter()
             .filter(|other| !self.base.names.contains(*other));

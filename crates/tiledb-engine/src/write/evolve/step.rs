@@ -112,8 +112,9 @@ fn apply_one(array: &mut ArrayDefinition, step: &EvolutionStep) -> Result<()> {
     } = array;
     match step {
         EvolutionStep::DropAttribute(name) => {
-            let index = schema.attribute_index(name);
-            let index = index.ok_or_else(|| missing("column", name))?;
+            let index = schema
+                .attribute_index(name)
+                .ok_or_else(|| missing("column", name))?;
             schema.attributes.remove(index);
         }
         EvolutionStep::DropEnumeration(name) => {

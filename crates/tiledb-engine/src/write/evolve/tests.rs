@@ -21,8 +21,10 @@ fn builder() -> ArrayBuilder {
         Field::new("a", DataType::Int32, true),
         Field::new("c", DataType::Utf8, true),
     ]);
-    let builder = ArrayBuilder::new(&columns, ["x"]).unwrap();
-    let builder = builder.enumeration("c", ["red", "blue"], false).unwrap();
+    let builder = ArrayBuilder::new(&columns, ["x"])
+        .unwrap()
+        .enumeration("c", ["red", "blue"], false)
+        .unwrap();
     builder.timestamp(1000)
 }
 
@@ -179,9 +181,13 @@ async fn codes_have_room() {
             Field::new("x", DataType::Int32, false),
             Field::new("c", DataType::Int64, true),
         ]);
-        let builder = ArrayBuilder::new(&columns, ["x"]).unwrap().timestamp(1000);
-        let builder = builder.enumeration("c", 0..125_i64, false).unwrap();
-        let builder = builder.option("attr.c.type", "INT8").unwrap();
+        let builder = ArrayBuilder::new(&columns, ["x"])
+            .unwrap()
+            .timestamp(1000)
+            .enumeration("c", 0..125_i64, false)
+            .unwrap()
+            .option("attr.c.type", "INT8")
+            .unwrap();
         builder.create(&storage).await.unwrap();
         let one = SchemaEvolution::new().extend_enumeration("c", [1000]);
         one.timestamp(2000).apply(&storage).await.unwrap();
@@ -201,15 +207,18 @@ async fn an_encrypted_array_stays_encrypted() {
     for storage in places(&folder) {
         let create = builder().encryption_key(Some(Arc::clone(&key)));
         create.create(&storage).await.unwrap();
-        let evolve = add("b", DataType::Utf8).enumeration("b", ["p"], false);
-        let evolve = evolve.unwrap().timestamp(2000);
+        let evolve = add("b", DataType::Utf8)
+            .enumeration("b", ["p"], false)
+            .unwrap()
+            .timestamp(2000);
         let error = refused(evolve.clone(), &storage).await;
         assert_eq!(error.kind(), ErrorKind::Encryption);
         let with_key = storage.clone().with_encryption_key(Some(Arc::clone(&key)));
         let evolved = evolve.apply(&with_key).await.unwrap();
         let enumerations = storage.list("__schema/__enumerations").await.unwrap();
-        let files = enumerations.files.iter();
-        let mut files: Vec<_> = files
+        let mut files: Vec<_> = enumerations
+            .files
+            .iter()
             .map(|f| format!("__schema/__enumerations/{}", f.name))
             .collect();
         files.push(format!("__schema/{}", evolved.schema));

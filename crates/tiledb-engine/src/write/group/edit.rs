@@ -169,8 +169,9 @@ impl GroupEdit {
                 }
                 MemberChange::Remove(name) => {
                     let key = find(&members, name)?;
-                    let found = members.remove(&key);
-                    let found = found.ok_or_else(|| Error::internal("a member is gone"))?;
+                    let found = members
+                        .remove(&key)
+                        .ok_or_else(|| Error::internal("a member is gone"))?;
                     words.push(format!("remove {} {key:?}", found.kind));
                     MemberEntry {
                         version: 2,
@@ -302,8 +303,11 @@ fn find(members: &BTreeMap<String, MemberEntry>, name: &str) -> Result<String> {
         return Ok(name.to_owned());
     }
     let means = |entry: &MemberEntry| entry.name.is_none() && last_component(&entry.uri) == name;
-    let found = members.iter().filter(|(_, entry)| means(entry));
-    let found = found.map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    let found = members
+        .iter()
+        .filter(|(_, entry)| means(entry))
+        .map(|(key, _)| key.clone())
+        .collect::<Vec<_>>();
     match found.as_slice() {
         [key] => Ok(key.clone()),
         [] => {

@@ -155,8 +155,9 @@ fn check_text(
         FragmentField::Attribute(a) => audited.sound.fragment.schema.attributes.get(a),
         _ => None,
     };
-    let fill = fill.filter(|attribute| attribute.fills_with_no_text());
-    let fill = fill.map(|attribute| attribute.fill_value.as_slice());
+    let fill = fill
+        .filter(|attribute| attribute.fills_with_no_text())
+        .map(|attribute| attribute.fill_value.as_slice());
     let invalid = |cell: &usize| {
         let bytes = column.cell(*cell);
         !column.is_null(*cell) && Some(bytes) != fill && !is_valid(bytes)
@@ -210,8 +211,9 @@ fn check_codes(
     };
     let may_be_fill = audited.sound.fragment.footer.dense
         || audited.system(FragmentField::DeleteTimestamps).is_some();
-    let fill = fill.filter(|_| may_be_fill);
-    let fill = fill.map_or(&[][..], |attribute| &attribute.fill_value);
+    let fill = fill
+        .filter(|_| may_be_fill)
+        .map_or(&[][..], |attribute| &attribute.fill_value);
     let signed = reader.field.datatype.is_signed();
     let unknown = |cell: &usize| {
         let bytes = column.cell(*cell);

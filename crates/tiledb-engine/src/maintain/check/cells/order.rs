@@ -173,15 +173,18 @@ impl OrderRule {
     }
 
     fn show(&self, cell: &OrderedCell<'_>) -> String {
-        let shown = self.datatypes.iter().zip(&cell.coordinates);
-        let shown = shown.map(|(datatype, coordinate)| match coordinate {
-            Coordinate::Key(key) => show(*datatype, *key),
-            Coordinate::Bytes(bytes) => {
-                const SHOWN_BYTES: usize = 40;
-                let bytes = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
-                format!("{:?}", String::from_utf8_lossy(bytes))
-            }
-        });
+        let shown = self
+            .datatypes
+            .iter()
+            .zip(&cell.coordinates)
+            .map(|(datatype, coordinate)| match coordinate {
+                Coordinate::Key(key) => show(*datatype, *key),
+                Coordinate::Bytes(bytes) => {
+                    const SHOWN_BYTES: usize = 40;
+                    let bytes = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
+                    format!("{:?}", String::from_utf8_lossy(bytes))
+                }
+            });
         let coordinates = shown.collect::<Vec<_>>().join(", ");
         match cell.time {
             Some(time) => format!("({coordinates}) of time {time}"),

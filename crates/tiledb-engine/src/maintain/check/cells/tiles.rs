@@ -364,8 +364,7 @@ fn check_deleted(
     let Some(field) = audited.system(FragmentField::DeleteTimestamps) else {
         return;
     };
-    let conditions = audited.sound.processed.as_deref();
-    let conditions: Option<Vec<Option<u64>>> = conditions.map(|paths| {
+    let conditions: Option<Vec<Option<u64>>> = audited.sound.processed.as_deref().map(|paths| {
         let name = |path: &String| TimestampedName::parse(path_name(path)).ok();
         paths.iter().map(|path| name(path).map(|n| n.t1)).collect()
     });

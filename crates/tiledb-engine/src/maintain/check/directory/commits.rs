@@ -250,8 +250,10 @@ impl CommitLists {
 
     /// The committed fragments: those with a file of their own, and those in lists that are not ignored.
     pub fn committed(&self) -> BTreeMap<&str, &CheckedCommit> {
-        let listed = self.listed.iter();
-        let listed = listed.filter(|(name, _)| !self.ignored.contains_key(*name));
+        let listed = self
+            .listed
+            .iter()
+            .filter(|(name, _)| !self.ignored.contains_key(*name));
         let all = listed.chain(&self.own);
         all.map(|(name, commit)| (name.as_str(), commit)).collect()
     }

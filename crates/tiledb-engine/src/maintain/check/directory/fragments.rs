@@ -122,13 +122,14 @@ fn orphan(name: &str, folder: &str, listing: &Listing, report: &FindingReporter)
         .iter()
         .fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
     let newest = listing.files.iter().map(|file| file.modified_us).max();
-    let age = newest.and_then(|us| {
-        let ms = u64::try_from(us / 1000).ok()?;
-        Some(TimestampMs::now().0.saturating_sub(ms) / 1000)
-    });
-    let age = age.map_or_else(String::new, |seconds| {
-        format!(", last written {seconds} s ago")
-    });
+    let age = newest
+        .and_then(|us| {
+            let ms = u64::try_from(us / 1000).ok()?;
+            Some(TimestampMs::now().0.saturating_sub(ms) / 1000)
+        })
+        .map_or_else(String::new, |seconds| {
+            format!(", last written {seconds} s ago")
+        });
     let count = listing.files.len();
     let found = format!("{count} files of {bytes} bytes{age}, and no commit");
     let expected = format!("a commit file of {name}");

@@ -78,8 +78,11 @@ async fn vacuum(
             return Ok(());
         }
     };
-    let kept = hidden.iter().map(|path| commit::path_name(path));
-    let kept = kept.filter(|name| there.contains(*name)).count();
+    let kept = hidden
+        .iter()
+        .map(|path| commit::path_name(path))
+        .filter(|name| there.contains(*name))
+        .count();
     if kept == 0 {
         let found = format!("{} names, none of which exists", hidden.len());
         report.tell(

@@ -145,8 +145,11 @@ fn inside(
         report.tell(Rule::OutsideDomain, object, found, expected);
         return;
     }
-    let current = fragment.schema.current_domain.as_ref();
-    let current = current.and_then(|domain| domain.ranges.get(d));
+    let current = fragment
+        .schema
+        .current_domain
+        .as_ref()
+        .and_then(|domain| domain.ranges.get(d));
     if let Some(current) = current.filter(|current| leaves(&current.lo, &current.hi)) {
         let current = ShownRange::of(datatype, (&current.lo, &current.hi));
         let expected = format!("values in the current domain {current}");

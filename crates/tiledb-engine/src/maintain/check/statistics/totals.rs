@@ -166,8 +166,9 @@ impl OfField<'_> {
     /// Whether `stored` is the extreme of the tiles' stored values, as a loop over them finds it.
     fn folded(&self, end: ExtremeKind, tiles: &TileMinMax, stored: &[u8]) -> bool {
         let (field, size) = (self.field, self.field.cell_size());
-        let kept = (0..).map_while(|tile| Some((tile, tiles.value(tile, size)?)));
-        let kept = kept.filter(|(tile, _)| !self.is_all_null(*tile));
+        let kept = (0..)
+            .map_while(|tile| Some((tile, tiles.value(tile, size)?)))
+            .filter(|(tile, _)| !self.is_all_null(*tile));
         if field.datatype.is_float() {
             let (greatest, least) = sentinels(field.datatype);
             let values = kept.filter_map(|(_, value)| float(field.datatype, value));
@@ -233,8 +234,12 @@ impl OfField<'_> {
     /// Whether `stored` is the sum of the tiles' stored sums, as a loop over them finds it.
     fn is_folded_sum(&self, stored: u64, whole: &ComputedStatistics) -> bool {
         let datatype = self.field.datatype;
-        let sums = self.tiles.sums.iter().enumerate();
-        let sums = sums.filter(|(tile, _)| !self.is_all_null(*tile));
+        let sums = self
+            .tiles
+            .sums
+            .iter()
+            .enumerate()
+            .filter(|(tile, _)| !self.is_all_null(*tile));
         if datatype.is_float() {
             let mut sum = 0.0;
             for (_, bits) in sums {

@@ -50,8 +50,7 @@ impl InputDeletes {
         processed: Option<&[String]>,
         all: &[String],
     ) -> Result<Self> {
-        let indices = all.iter().zip(0_u64..);
-        let indices = indices.collect::<HashMap<&String, u64>>();
+        let indices = all.iter().zip(0_u64..).collect::<HashMap<&String, u64>>();
         let index_of = |marker: &String| {
             let index = indices.get(marker).copied();
             index.ok_or_else(|| Error::internal("a delete is missing in the list of deletes"))
@@ -111,8 +110,12 @@ impl InputDeletes {
             }
         }
         for condition in &self.conditions {
-            let needed = condition.test.fields().iter().map(|field| column(*field));
-            let needed = needed.collect::<Option<Vec<_>>>();
+            let needed = condition
+                .test
+                .fields()
+                .iter()
+                .map(|field| column(*field))
+                .collect::<Option<Vec<_>>>();
             let needed =
                 needed.ok_or_else(|| Error::internal("a field of a delete was not read"))?;
             let fields = needed.iter().map(|c| c.cells()).collect::<Vec<_>>();

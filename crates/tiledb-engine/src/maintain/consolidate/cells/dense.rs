@@ -203,8 +203,10 @@ impl DenseMerge {
             }
             let output = Arc::clone(&self.output);
             threads::decode(self.storage.engine(), move || {
-                let made = both.iter().map(|parts| parts.make(&output.fields));
-                let made = made.collect::<Result<Vec<_>>>()?;
+                let made = both
+                    .iter()
+                    .map(|parts| parts.make(&output.fields))
+                    .collect::<Result<Vec<_>>>()?;
                 let [expected, found] = made.as_slice() else {
                     return Err(Error::internal("two tiles are compared"));
                 };
@@ -225,11 +227,11 @@ impl DenseMerge {
         let ranges = self
             .cells
             .ranges()
-            .zip(&self.output.fields.schema.dimensions);
-        let ranges = ranges.map(|((lo, hi), dimension)| DomainRange {
-            lo: key::from_key(dimension.datatype, lo),
-            hi: key::from_key(dimension.datatype, hi),
-        });
+            .zip(&self.output.fields.schema.dimensions)
+            .map(|((lo, hi), dimension)| DomainRange {
+                lo: key::from_key(dimension.datatype, lo),
+                hi: key::from_key(dimension.datatype, hi),
+            });
         ranges.collect()
     }
 
@@ -246,8 +248,10 @@ impl DenseMerge {
                 continue;
             }
             let source = input.source.open(&self.storage).await?;
-            let own = grid.tiles_of_box(&input.cells).position(&tile);
-            let own = own.ok_or_else(|| Error::internal("an input has no such tile"))?;
+            let own = grid
+                .tiles_of_box(&input.cells)
+                .position(&tile)
+                .ok_or_else(|| Error::internal("an input has no such tile"))?;
             let asked = source.ask(own..own + 1, &mut list)?;
             bytes = bytes.saturating_add(asked.bytes());
             largest = largest.max(asked.bytes());
@@ -270,8 +274,11 @@ impl DenseMerge {
         memory: Grant,
     ) -> impl Future<Output = Result<TileParts>> + Send + 'static {
         let storage = self.storage.clone();
-        let sources = self.inputs.iter().map(|input| Arc::clone(&input.source));
-        let sources = sources.collect::<Vec<_>>();
+        let sources = self
+            .inputs
+            .iter()
+            .map(|input| Arc::clone(&input.source))
+            .collect::<Vec<_>>();
         async move {
             let RequestedCells {
                 position,
@@ -287,8 +294,10 @@ impl DenseMerge {
                     let Some(asked) = asked else {
                         return Ok(None);
                     };
-                    let source = source.source.get();
-                    let source = source.ok_or_else(|| Error::internal("an input is not open"))?;
+                    let source = source
+                        .source
+                        .get()
+                        .ok_or_else(|| Error::internal("an input is not open"))?;
                     source.decode_dense(asked, &fetched, &mut scratch).map(Some)
                 });
                 each.collect::<Result<Vec<_>>>()
@@ -310,8 +319,10 @@ impl DenseMerge {
 
     /// Where each cell of a tile comes from, in the order of cells.
     fn pieces(&self, grid: &TileGrid, tile: &[u64]) -> Result<Vec<MergedPiece>> {
-        let clip = grid.tile_box(tile).intersect(&self.cells);
-        let clip = clip.ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
+        let clip = grid
+            .tile_box(tile)
+            .intersect(&self.cells)
+            .ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
         let lo = grid.tile_lo(tile);
         let cells = usize::try_from(grid.cells_per_tile())?;
         let mut from = vec![CellsFrom::Padding; cells];
@@ -358,8 +369,8 @@ impl TileParts {
     fn make(&self, fields: &WrittenFields) -> Result<RawTile> {
         let mut made = Vec::with_capacity(fields.fields.len());
         for (index, field) in fields.fields.iter().enumerate() {
-            let cells = self.field(fields, index, field);
-            let cells = cells
+            let cells = self
+                .field(fields, index, field)
                 .context("field", || field.name.clone())
                 .context("tile", || self.position.to_string())?;
             made.push(cells);

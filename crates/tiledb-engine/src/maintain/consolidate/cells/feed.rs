@@ -333,8 +333,10 @@ impl FeedState {
             let idle = || scratches.lock().unwrap_or_else(PoisonError::into_inner);
             let taken = idle().pop();
             let mut scratch = taken.unwrap_or_default();
-            let source = opened.source.get();
-            let source = source.ok_or_else(|| Error::internal("an input is not open"))?;
+            let source = opened
+                .source
+                .get()
+                .ok_or_else(|| Error::internal("an input is not open"))?;
             let tiles = source.decode(&asked, &fetched, serial + asked.first, &mut scratch);
             idle().push(scratch);
             tiles

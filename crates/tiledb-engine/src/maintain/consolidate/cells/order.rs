@@ -116,11 +116,12 @@ impl MergeOrder {
             (_, Some(datatype)) if key::has_key(*datatype) => Coordinate::Key(0),
             _ => Coordinate::Bytes(&[]),
         };
-        let lows = (0..ranges.len()).map(|dim| match low(dim, 0) {
-            Coordinate::Key(key) => Some([key]),
-            Coordinate::Bytes(_) => None,
-        });
-        let lows = lows.collect::<Vec<_>>();
+        let lows = (0..ranges.len())
+            .map(|dim| match low(dim, 0) {
+                Coordinate::Key(key) => Some([key]),
+                Coordinate::Bytes(_) => None,
+            })
+            .collect::<Vec<_>>();
         let keys = |dim: usize| lows.get(dim)?.as_ref().map(<[u64; 1]>::as_slice);
         let columns = self.keys.columns().iter().enumerate();
         let columns = columns.map(|(i, column)| match column {

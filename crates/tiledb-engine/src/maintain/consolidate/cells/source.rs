@@ -154,8 +154,9 @@ impl MergeSource {
         let tiles = fragment.field_tiles(storage, &wanted).await?;
         let readers = wanted.into_iter().zip(tiles);
         let key = storage.encryption_key();
-        let readers = readers.map(|(field, tiles)| reader(&fragment, field, tiles, key));
-        let readers = readers.collect::<Result<_>>()?;
+        let readers = readers
+            .map(|(field, tiles)| reader(&fragment, field, tiles, key))
+            .collect::<Result<_>>()?;
         Ok(Self {
             fragment,
             time,
@@ -222,12 +223,16 @@ impl MergeSource {
         scratch: &mut DecodeScratch,
     ) -> Result<Vec<TileColumn>> {
         let decode = |scratch: &mut DecodeScratch| {
-            let requested = asked.tiles.first();
-            let requested = requested.ok_or_else(|| Error::internal("no tile was asked for"))?;
+            let requested = asked
+                .tiles
+                .first()
+                .ok_or_else(|| Error::internal("no tile was asked for"))?;
             let cells = self.fragment.stored_tile_cells(TileIdx(asked.first))?;
             let read = self.read(requested, cells, fetched, scratch)?;
-            let columns = self.columns.iter();
-            let columns = columns.map(|supply| self.column(supply, &read, None));
+            let columns = self
+                .columns
+                .iter()
+                .map(|supply| self.column(supply, &read, None));
             columns.collect::<Result<Vec<_>>>()
         };
         decode(scratch)
@@ -286,9 +291,11 @@ impl MergeSource {
             };
             Some(self.deletes.find(cells, column, &times, recorded)?)
         };
-        let columns = self.columns.iter();
-        let columns = columns.map(|supply| self.column(supply, &read, deleted.as_ref()));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let columns = self
+            .columns
+            .iter()
+            .map(|supply| self.column(supply, &read, deleted.as_ref()))
+            .collect::<Result<Vec<_>>>()?;
         let drops = deleted.zip(self.output.drops_deleted);
         let dead = drops.and_then(|(deleted, DropsDeleted { until })| {
             let is_dead = |time: &u64| *time != NEVER && *time <= until;

@@ -126,8 +126,10 @@ impl SparseMerge {
         written: Arc<UnopenedInput>,
     ) -> Result<()> {
         let tiles = written.fragment.tile_count()?;
-        let trust = TRUST.get(self.trust.load(Ordering::Relaxed));
-        let trust = trust.copied().unwrap_or(OrderTrust::Nothing);
+        let trust = TRUST
+            .get(self.trust.load(Ordering::Relaxed))
+            .copied()
+            .unwrap_or(OrderTrust::Nothing);
         let mut feed = TileFeed::new(&self.storage, &self.budget);
         feed.add(Arc::clone(&written), 0..tiles);
         feed.begin(vec![0]);

@@ -172,8 +172,12 @@ impl TileRecipe {
             if let Some(size) = field.cell_val_num.cell_size(field.datatype)? {
                 cells.values.reserve(size.saturating_mul(self.cells));
             }
-            let columns = self.tiles.iter().map(|tile| tile.columns.get(index));
-            let columns = columns.collect::<Option<Vec<_>>>().ok_or_else(missing)?;
+            let columns = self
+                .tiles
+                .iter()
+                .map(|tile| tile.columns.get(index))
+                .collect::<Option<Vec<_>>>()
+                .ok_or_else(missing)?;
             for segment in &self.segments {
                 let number = segment.tile as usize;
                 let (column, tile) = columns

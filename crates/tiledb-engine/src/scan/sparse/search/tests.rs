@@ -51,8 +51,9 @@ impl Tile {
         assert_eq!(by.dimension, d);
         let bytes: Vec<u8> = values(d).flat_map(u16::to_le_bytes).collect();
         let starts = (0..bytes.len()).step_by(per_chunk * 2);
-        let chunks = starts.map(|start| start..(start + per_chunk * 2).min(bytes.len()));
-        let chunks = chunks.collect::<Vec<_>>();
+        let chunks = starts
+            .map(|start| start..(start + per_chunk * 2).min(bytes.len()))
+            .collect::<Vec<_>>();
         let mut search = TileSearch::new(&by, Datatype::UInt16, &self.order, ranges);
         let mut decoded = vec![false; chunks.len()];
         search.begin(&chunks);

@@ -129,9 +129,10 @@ impl TileWork<'_> {
         if let Some(encoded) = stored_once
             && let Some(each) = self.decoder.each_string(column, encoded)?
         {
-            let answers = ask(each)?;
-            let answers = answers.iter().map(|answer| answer == Some(true));
-            let answers = answers.collect::<Vec<_>>();
+            let answers = ask(each)?
+                .iter()
+                .map(|answer| answer == Some(true))
+                .collect::<Vec<_>>();
             let meets = |key: &u32| answers.get(*key as usize).copied().unwrap_or(false);
             self.mask.resize(self.decoder.of.cells, true);
             let cells = self.mask.iter_mut().zip(encoded.keys());
@@ -172,8 +173,11 @@ impl TileWork<'_> {
                 None => selection.apply(find(columns, *column)?),
             }
         };
-        let inputs = predicate.columns().iter().map(input);
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let inputs = predicate
+            .columns()
+            .iter()
+            .map(input)
+            .collect::<Result<Vec<_>>>()?;
         selection.and_then(&evaluate(predicate, &inputs, selection.count())?)
     }
 

@@ -77,8 +77,10 @@ impl ColumnDecoder {
         look: impl FnOnce(&[u8]) -> bool,
         scratch: &mut DecodeScratch,
     ) -> Result<Option<CellData>> {
-        let var = tile.var.as_ref();
-        let var = var.ok_or_else(|| Error::internal("the variable-sized data was not fetched"))?;
+        let var = tile
+            .var
+            .as_ref()
+            .ok_or_else(|| Error::internal("the variable-sized data was not fetched"))?;
         let offsets_bytes = len.saturating_mul(OFFSET_BYTES);
         let stub = len > 0 && is_empty_tile(&tile.values)?;
         let values = match &self.values_with_offsets {
@@ -97,8 +99,10 @@ impl ColumnDecoder {
             return Ok(None);
         }
         let mut offsets = scratch.buffer(offsets_bytes.saturating_add(OFFSET_BYTES))?;
-        let starts = offsets.as_slice_mut().get_mut(..offsets_bytes);
-        let starts = starts.unwrap_or_default();
+        let starts = offsets
+            .as_slice_mut()
+            .get_mut(..offsets_bytes)
+            .unwrap_or_default();
         offsets_pipeline
             .decode(&tile.values, starts, &mut scratch.filters)
             .context("tile", || "offsets")?;
@@ -129,8 +133,10 @@ impl ColumnDecoder {
         let Some(pipeline) = &self.validity else {
             return Ok(None);
         };
-        let stored = tile.validity.as_ref();
-        let stored = stored.ok_or_else(|| Error::internal("the validity tile was not fetched"))?;
+        let stored = tile
+            .validity
+            .as_ref()
+            .ok_or_else(|| Error::internal("the validity tile was not fetched"))?;
         expect_unfiltered_bytes(stored, len)?;
         let mut validity = scratch.buffer(len)?;
         pipeline.decode(stored, validity.as_slice_mut(), &mut scratch.filters)?;
@@ -145,8 +151,10 @@ impl ColumnDecoder {
         needles: Option<&NeedleSet>,
         scratch: &mut DecodeScratch,
     ) -> Result<Option<(TileStrings, NeedleMatches)>> {
-        let offsets = self.offsets.as_ref();
-        let offsets = offsets.ok_or_else(|| Error::internal("these cells are no strings"))?;
+        let offsets = self
+            .offsets
+            .as_ref()
+            .ok_or_else(|| Error::internal("these cells are no strings"))?;
         let mut finds = NeedleMatches::Anywhere;
         let look = |data: &[u8]| {
             if let Some(needles) = needles {
@@ -157,8 +165,9 @@ impl ColumnDecoder {
         let Some(data) = self.variable(offsets, tile, len, var_bytes, look, scratch)? else {
             return Ok(None);
         };
-        let nulls = self.nulls(tile, len, scratch);
-        let nulls = nulls.context("tile", || "validity")?;
+        let nulls = self
+            .nulls(tile, len, scratch)
+            .context("tile", || "validity")?;
         let strings = TileStrings::new(UnfilteredCells { len, data, nulls })?;
         if strings.nulls().is_some() && !self.ty.nullable() {
             return Err(unexpected_nulls());

@@ -116,8 +116,7 @@ impl ArrayBuilder {
         let mut found = Vec::new();
         for name in dimensions {
             let name = name.as_ref();
-            let index = rest.iter().position(|field| field.name() == name);
-            let index = index.ok_or_else(|| {
+            let index = rest.iter().position(|field| field.name() == name).ok_or_else(|| {
                 let names: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
                 Error::invalid(format!(
                     "\"{name}\" is to be a dimension, and is not among the columns, or is named twice; the columns are {}",
@@ -260,8 +259,10 @@ impl ArrayBuilder {
 
     /// Fails unless the columns of the array are those that are declared.
     pub fn check_columns(&self, definition: &ArrayDefinition, options: &TypeOptions) -> Result<()> {
-        let enumerations = definition.enumerations.iter();
-        let enumerations = enumerations.map(|e| (e.name.clone(), Ok(Arc::new(e.clone()))));
+        let enumerations = definition
+            .enumerations
+            .iter()
+            .map(|e| (e.name.clone(), Ok(Arc::new(e.clone()))));
         let (shown, _) = arrow_schema(&definition.schema, &enumerations.collect(), options)?;
         let dimensions = self
             .dimensions
@@ -400,8 +401,9 @@ impl ArrayBuilder {
     }
 
     fn attribute_mut(&mut self, name: &str, lower_case: bool) -> Result<&mut AttributeSettings> {
-        let index = self.find(name, lower_case)?;
-        let index = index.checked_sub(self.dimensions.len());
+        let index = self
+            .find(name, lower_case)?
+            .checked_sub(self.dimensions.len());
         let column = index.and_then(|index| self.attributes.get_mut(index));
         column.map(|column| &mut column.chosen).ok_or_else(|| {
             Error::invalid(format!(

@@ -165,9 +165,11 @@ fn show_type(datatype: Datatype, count: CellValNum, usual: CellValNum) -> String
 
 fn show_members(enumeration: &Enumeration) -> String {
     let (datatype, count) = (enumeration.datatype, enumeration.cell_val_num);
-    let members = (0..enumeration.len()).filter_map(|index| enumeration.member(index));
-    let members = members.map(|member| show_value(datatype, count, member));
-    let members = members.collect::<Vec<_>>().join(", ");
+    let members = (0..enumeration.len())
+        .filter_map(|index| enumeration.member(index))
+        .map(|member| show_value(datatype, count, member))
+        .collect::<Vec<_>>()
+        .join(", ");
     let ordered = if enumeration.ordered { " ordered" } else { "" };
     format!("[{members}]{ordered}")
 }
@@ -195,10 +197,13 @@ fn show_current_domain(schema: &ArraySchema) -> String {
     let Some(current) = &schema.current_domain else {
         return String::new();
     };
-    let ranges = current.ranges.iter().zip(&schema.dimensions);
-    let ranges = ranges.map(|(range, dimension)| {
-        let show = |bytes| show_value(dimension.datatype, dimension.cell_val_num, bytes);
-        format!("[{}, {}]", show(&range.lo), show(&range.hi))
-    });
+    let ranges = current
+        .ranges
+        .iter()
+        .zip(&schema.dimensions)
+        .map(|(range, dimension)| {
+            let show = |bytes| show_value(dimension.datatype, dimension.cell_val_num, bytes);
+            format!("[{}, {}]", show(&range.lo), show(&range.hi))
+        });
     ranges.collect::<Vec<_>>().join(", ")
 }

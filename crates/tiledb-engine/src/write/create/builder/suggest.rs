@@ -119,8 +119,7 @@ impl ArrayBuilder {
         if !open || !self.dimensions.iter().all(of_numbers) {
             return None;
         }
-        let names = self.dimensions().map(str::to_owned);
-        let mut names = names.collect::<Vec<_>>();
+        let mut names = self.dimensions().map(str::to_owned).collect::<Vec<_>>();
         match array.cell_order {
             Some(Layout::ColMajor) => drop(names.pop()),
             _ => drop(names.drain(..names.len().min(1))),

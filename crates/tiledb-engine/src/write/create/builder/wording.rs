@@ -41,10 +41,14 @@ impl CreateWording {
         let definition = &definition;
         let mut builder = ArrayBuilder::of(definition)?;
         builder.drop_defaults(definition);
-        let dimensions = builder.dimensions.iter();
-        let dimensions = dimensions.map(|c| (c.name.clone(), c.declared.clone(), false));
-        let attributes = builder.attributes.iter();
-        let attributes = attributes.map(|c| (c.name.clone(), c.declared.clone(), c.nullable));
+        let dimensions = builder
+            .dimensions
+            .iter()
+            .map(|c| (c.name.clone(), c.declared.clone(), false));
+        let attributes = builder
+            .attributes
+            .iter()
+            .map(|c| (c.name.clone(), c.declared.clone(), c.nullable));
         let mut wording = Self {
             columns: dimensions.chain(attributes).collect(),
             dimensions: builder.dimensions.len(),
@@ -178,8 +182,9 @@ fn drop_attribute_defaults(
     definition: &ArrayDefinition,
 ) {
     let told = column.chosen.enumeration.is_some();
-    let wanted = definition.enumerations.iter();
-    let wanted = wanted
+    let wanted = definition
+        .enumerations
+        .iter()
         .clone()
         .find(|e| told && Some(&e.name) == attribute.enumeration.as_ref());
     let gives = |column: &BuilderColumn<AttributeSettings>| {

@@ -61,8 +61,11 @@ fn check_codes(attribute: &Attribute, definition: &ArrayDefinition) -> Result<()
         Datatype::Bool => i128::from(u8::MAX),
         other => integer::max(other),
     };
-    let members = definition.enumerations.iter().find(|e| e.name == *name);
-    let members = members.map_or(0, |enumeration| enumeration.len());
+    let members = definition
+        .enumerations
+        .iter()
+        .find(|e| e.name == *name)
+        .map_or(0, |enumeration| enumeration.len());
     // As libtiledb has it, which keeps the largest code free.
     if most <= i128::try_from(members).unwrap_or(i128::MAX) {
         return Err(Error::invalid(format!(

@@ -227,8 +227,8 @@ fn enumerations_are_checked() {
         ("attr.b.enumeration_name", "e"),
         ("attr.b.type", "UINT8"),
     ];
-    let shared = builder(&table, &["x"], &shared).unwrap();
-    let shared = shared
+    let shared = builder(&table, &["x"], &shared)
+        .unwrap()
         .default_value("b", "p, q".into())
         .unwrap()
         .definition()
