@@ -389,12 +389,8 @@ fn cut_group(select: &mut Select, knife: &mut Knife) {
 
 /// Offers to replace each join by one of its sides, without what speaks of the other.
 fn cut_joins(select: &mut Select, order: &mut Vec<SortKey>, knife: &mut Knife) {
-    let before: Vec<String> = select
-        .from
-        .aliases()
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let before = select.from.aliases().into_iter().map(str::to_owned);
+    let before: Vec<String> = before.collect();
     if !cut_join(&mut select.from, knife) {
         return;
     }

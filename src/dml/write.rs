@@ -190,10 +190,8 @@ impl WriteExecution {
             fragments: staged.fragments.as_slice(),
             announced,
         };
-        let time = offered
-            .fragments
-            .first()
-            .map(|staged| TimestampMs(staged.name.t1));
+        let time = offered.fragments.first();
+        let time = time.map(|staged| TimestampMs(staged.name.t1));
         // A statement without rows takes the time of its delete.
         let time = time.or(announced.map(|delete| delete.time()));
         if self.target.unpublished.is_some() {

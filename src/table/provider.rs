@@ -31,9 +31,8 @@ use crate::scan::source::TileDbSource;
 
 /// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
 ///
-/// The array is listed again for every query, so the table is never stale, unless options fix its time. For a path in a
-/// statement, only the schema is read until the scan starts; commits are listed then, however long after planning, and
-/// again for every later scan of a view or a prepared statement.
+/// The array is listed again for every query, so the table is never stale, unless options fix its time. For a path in a statement,
+/// only the schema is read until the scan starts. Commits are listed then, and again for every later scan of a view.
 #[derive(Debug)]
 pub struct TileDbTable {
     storage: Storage,
@@ -353,12 +352,9 @@ impl TileDbTable {
             InsertOp::Replace => "REPLACE",
             InsertOp::Overwrite => "INSERT OVERWRITE",
         };
-        let to = self
-            .destination(statement)
-            .await
-            .map_err(to_datafusion_error)?
-            .again(again)
-            .read_by(read_by);
+        let to = self.destination(statement).await;
+        let to = to.map_err(to_datafusion_error)?.again(again);
+        let to = to.read_by(read_by);
         if insert_op == InsertOp::Replace && self.array_schema().allows_duplicates {
             let error = tiledb_engine::Error::unsupported(
                 "REPLACE INTO an array that allows duplicates: no row replaces another",
@@ -378,11 +374,8 @@ impl TileDbTable {
         state: &dyn Session,
         again: Option<Arc<ReplannedStatement>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let to = self
-            .destination("TRUNCATE")
-            .await
-            .map_err(to_datafusion_error)?
-            .again(again);
+        let to = self.destination("TRUNCATE").await;
+        let to = to.map_err(to_datafusion_error)?.again(again);
         let args = ScanArgs::default().with_projection(Some(&[]));
         let scan = self.plan(state, &args, FloatColumns::Shown).await?;
         let rows = DataSourceExec::from_data_source(scan);

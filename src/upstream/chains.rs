@@ -66,10 +66,9 @@ impl ExprPlanner for ChainPlanner {
 
 /// All filters as one condition, a flat tree however many there are; `None` if there are none.
 pub(crate) fn all_of(filters: Vec<Expr>) -> Option<Expr> {
-    if filters.len() > BLOCK {
-        Some(OperatorChain::And.tree(filters))
-    } else {
-        utils::conjunction(filters)
+    match filters.len() > BLOCK {
+        true => Some(OperatorChain::And.tree(filters)),
+        false => utils::conjunction(filters),
     }
 }
 
@@ -128,10 +127,9 @@ impl OperatorChain {
     /// The logarithm of the number of terms in a block; 0 for a term.
     fn weight(self, expr: &Expr) -> u32 {
         if let Some(list) = self.list(expr) {
-            return if list.list.len() < BLOCK {
-                0
-            } else {
-                list.list.len().ilog2()
+            return match list.list.len() < BLOCK {
+                true => 0,
+                false => list.list.len().ilog2(),
             };
         }
         let (mut levels, mut node) = (0, expr);
@@ -139,10 +137,9 @@ impl OperatorChain {
             levels += 1;
             node = left;
         }
-        if levels > 0 && self.list(node).is_some() {
-            levels + self.weight(node)
-        } else {
-            levels
+        match levels > 0 && self.list(node).is_some() {
+            true => levels + self.weight(node),
+            false => levels,
         }
     }
 
@@ -181,10 +178,9 @@ impl OperatorChain {
         {
             let term;
             // The first term of all may be a block.
-            (rest, term) = if self.is_block(&chain) {
-                (None, chain)
-            } else {
-                self.split_last(chain)
+            (rest, term) = match self.is_block(&chain) {
+                true => (None, chain),
+                false => self.split_last(chain),
             };
             terms.push(term);
         }
@@ -194,10 +190,9 @@ impl OperatorChain {
             None => self.tree(terms),
         };
         while let Some(chain) = rest.take() {
-            let (before, last) = if self.is_block(&chain) {
-                (None, chain)
-            } else {
-                self.split_last(chain)
+            let (before, last) = match self.is_block(&chain) {
+                true => (None, chain),
+                false => self.split_last(chain),
             };
             if !self.is_block(&last) || self.weight(&last) != self.weight(&block) {
                 let chain = match before {
@@ -413,12 +408,11 @@ mod tests {
 
     #[test]
     fn null_is_in_no_list() {
-        let all = (0..200)
-            .map(|i| match i % 50 {
-                7 => col("a").eq(Expr::Literal(ScalarValue::Int64(None), None)),
-                _ => col("a").eq(lit(i)),
-            })
-            .collect::<Vec<_>>();
+        let all = (0..200).map(|i| match i % 50 {
+            7 => col("a").eq(Expr::Literal(ScalarValue::Int64(None), None)),
+            _ => col("a").eq(lit(i)),
+        });
+        let all = all.collect::<Vec<_>>();
         check(&BinaryOperator::Or, OperatorChain::Or, &all, false);
     }
 
@@ -460,10 +454,9 @@ mod tests {
         let types = TYPES
             .iter()
             .flat_map(|(v, all)| all.split('|').map(move |ty| (v, ty)));
-        let casts = types
-            .enumerate()
-            .map(|(i, (from, ty))| format!("arrow_cast({from}, '{ty}') AS c{i}"))
-            .collect::<Vec<_>>();
+        let casts = types.enumerate();
+        let casts = casts.map(|(i, (from, ty))| format!("arrow_cast({from}, '{ty}') AS c{i}"));
+        let casts = casts.collect::<Vec<_>>();
         let rows = format!(
             "CREATE TABLE t AS SELECT {} FROM (VALUES ('1'), ('2'), ('3'), ('4'), ('0'), (NULL)) AS n(v)",
             casts.join(", ")

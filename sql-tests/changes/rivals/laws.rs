@@ -203,14 +203,9 @@ async fn left(ctx: &SessionContext, shared: &Shared, ledgers: &[Ledger]) -> Resu
         );
     }
     for (writer, ledger) in (0..).zip(ledgers) {
-        let found = state
-            .batches
-            .get(&writer)
-            .cloned()
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(batch, values)| (batch, values[0]))
-            .collect::<BTreeMap<_, _>>();
+        let found = state.batches.get(&writer).cloned().unwrap_or_default();
+        let found = found.into_iter().map(|(batch, values)| (batch, values[0]));
+        let found = found.collect::<BTreeMap<_, _>>();
         if found != ledger.batches {
             return Err(format!(
                 "writer {writer} has done {:?}, and {found:?} is there",

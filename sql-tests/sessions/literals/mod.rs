@@ -290,12 +290,9 @@ async fn agree(
             if expected.is_empty() {
                 continue;
             }
-            let list = expected
-                .iter()
-                .enumerate()
-                .map(|(number, one)| format!("({}) AS c{number}", one.condition))
-                .collect::<Vec<_>>()
-                .join(", ");
+            let list = expected.iter().enumerate();
+            let list = list.map(|(number, one)| format!("({}) AS c{number}", one.condition));
+            let list = list.collect::<Vec<_>>().join(", ");
             let listed = world
                 .rows(&format!("SELECT id, {list} FROM {name} ORDER BY id"))
                 .await?;

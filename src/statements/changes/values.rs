@@ -41,10 +41,9 @@ pub(super) fn unwrapped(value: Expr, column: &str) -> Result<Expr> {
             Ok(Expr::Alias(alias))
         }
         Expr::Cast(Cast { expr, field }) if !is_written(&field) => {
-            if may_lose_any(&expr, field.data_type()) {
-                exact(*expr, field.data_type(), column)
-            } else {
-                Ok(Expr::Cast(Cast { expr, field }))
+            match may_lose_any(&expr, field.data_type()) {
+                true => exact(*expr, field.data_type(), column),
+                false => Ok(Expr::Cast(Cast { expr, field })),
             }
         }
         other => Ok(other),

@@ -293,10 +293,8 @@ fn decode_members(cursor: &mut Cursor<'_>, values: &[u8]) -> Result<Vec<Vec<u8>>
     if !bytes.is_multiple_of(8) {
         return Err(cursor.invalid("size of the members' starts", bytes, "a multiple of 8"));
     }
-    let starts = cursor
-        .bytes_u64(bytes, "members' starts")?
-        .as_chunks::<8>()
-        .0;
+    let starts = cursor.bytes_u64(bytes, "members' starts")?;
+    let starts = starts.as_chunks::<8>().0;
     let mut members = Vec::with_capacity(starts.len());
     for (i, start) in starts.iter().enumerate() {
         let start = u64::from_le_bytes(*start);

@@ -112,10 +112,9 @@ impl Filter {
                 };
                 let datatype = datatype.map(|datatype| datatype.to_string());
                 let arguments: Vec<_> = datatype.into_iter().chain(level).collect();
-                if arguments.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, "({})", arguments.join(", "))
+                match arguments.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, "({})", arguments.join(", ")),
                 }
             }
             // Some compressors have no use for a level, and yet it is stored.
@@ -190,10 +189,8 @@ impl FilterList {
             let expected = format!("{MOST_FILTERS} at most");
             return Err(cursor.invalid("number of filters", count, &expected));
         }
-        let stages = (0..count)
-            .map(|_| Filter::decode(cursor, version))
-            .collect::<Result<Vec<_>>>()?;
-        let (filters, settings) = stages.into_iter().unzip();
+        let stages = (0..count).map(|_| Filter::decode(cursor, version));
+        let (filters, settings) = stages.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         Ok(Self {
             max_chunk_bytes,
             filters,
@@ -228,15 +225,12 @@ impl FilterList {
 
     /// The filters, each with its writer's settings.
     pub fn stages(&self) -> impl Iterator<Item = (&Filter, &FilterSetting)> {
-        let settings = self
-            .settings
-            .iter()
-            .chain(std::iter::repeat(&FilterSetting::None));
+        let rest = std::iter::repeat(&FilterSetting::None);
+        let settings = self.settings.iter().chain(rest);
         self.filters.iter().zip(settings)
     }
 
-    /// Whether what is read need not be what was written. In lossless images, libtiledb changes the colours of pixels
-    /// that nobody sees.
+    /// Whether the filters may change values. Even in lossless images, libtiledb changes the colours of invisible pixels.
     pub fn is_lossy(&self) -> bool {
         self.stages().any(|(filter, setting)| match filter {
             Filter::ScaleFloat { .. } => true,
@@ -248,7 +242,7 @@ impl FilterList {
         })
     }
 
-    /// Returns these filters for tiles whose images have `size`, the number of lines and the bytes of a line; without one, unchanged.
+    /// Returns these filters for tiles whose images have `size`: lines, and bytes of a line.
     #[must_use]
     pub fn for_images_of(mut self, size: Option<(u16, u16)>) -> Self {
         for setting in &mut self.settings {

@@ -140,13 +140,11 @@ impl ScanPlan {
                 ordered.push(SparseUnit::clone(unit));
                 continue;
             }
-            let tiles = pieces
-                .iter()
-                .map(|piece| match &piece.what {
-                    OrderedBy::Tile(tile) => Some(*tile),
-                    OrderedBy::Unit(_) => None,
-                })
-                .collect::<Option<Vec<_>>>()?;
+            let tiles = pieces.iter().map(|piece| match &piece.what {
+                OrderedBy::Tile(tile) => Some(*tile),
+                OrderedBy::Unit(_) => None,
+            });
+            let tiles = tiles.collect::<Option<Vec<_>>>()?;
             match ordered.last_mut() {
                 Some(unit)
                     if unit.clip.is_none()

@@ -345,13 +345,10 @@ impl Merger {
     /// The end of the cells of the first input that come before all others; the first one does.
     fn run_end(&self, first: usize, tile: &InputTile, place: usize) -> usize {
         let second = match (self.heap.get(1), self.heap.get(2)) {
-            (Some(left), Some(right)) => {
-                if self.is_before(2, 1) {
-                    *right
-                } else {
-                    *left
-                }
-            }
+            (Some(left), Some(right)) => match self.is_before(2, 1) {
+                true => *right,
+                false => *left,
+            },
             (Some(left), None) => *left,
             (None, _) => return tile.cells,
         };
