@@ -296,7 +296,7 @@ async fn beside_a_rival() -> Result<(), Failed> {
     let first = text.lines().next().ok_or("the list is empty")?;
     let rival = copy.join("__commits/__1_9_0123456789abcdef0123456789abcdef_22.vac.staged");
     fs::write(&rival, format!("{first}\n"))?;
-    let removed = care("tiledb_vacuum", &copy, &nothing, "").await?;
+    let removed = care("tiledb_vacuum", &copy, &nothing, ", min_age => '0'").await?;
     if !removed.is_empty() {
         return Err(format!("vacuumed beside a rival: {removed:?}").into());
     }
@@ -317,7 +317,7 @@ async fn beside_a_rival() -> Result<(), Failed> {
             .open(file)?
             .set_modified(old)?;
     }
-    let removed = care("tiledb_vacuum", &copy, &nothing, "").await?;
+    let removed = care("tiledb_vacuum", &copy, &nothing, ", min_age => '0'").await?;
     if removed.len() > 4 && rows(&copy).await? == before {
         Ok(())
     } else {
@@ -441,8 +441,14 @@ async fn whole(array: &Path, entry: &Value) -> Result<(), Failed> {
     if after != before {
         return Err(format!("{before:?} became {after:?}").into());
     }
-    let planned = care("tiledb_vacuum", &copy, entry, ", dry_run => true").await?;
-    let removed = care("tiledb_vacuum", &copy, entry, "").await?;
+    let planned = care(
+        "tiledb_vacuum",
+        &copy,
+        entry,
+        ", min_age => '0', dry_run => true",
+    )
+    .await?;
+    let removed = care("tiledb_vacuum", &copy, entry, ", min_age => '0'").await?;
     // New lists have new names.
     let objects = |rows: &[Row]| {
         let rows = rows.iter().filter(|row| row.0 == "remove");

@@ -291,7 +291,8 @@ async fn goes_on(
     };
     let uri = format!("crash://store/{place}");
     for mode in modes {
-        let statement = format!("SELECT * FROM tiledb_vacuum('{uri}', mode => '{mode}')");
+        let statement =
+            format!("SELECT * FROM tiledb_vacuum('{uri}', mode => '{mode}', min_age => '0')");
         ctx.sql(&statement).await?.collect().await?;
     }
     if place == "array" {

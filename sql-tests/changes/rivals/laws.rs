@@ -162,11 +162,8 @@ async fn at_once(kind: Kind) -> Result<(), Failed> {
     }
     shared.over.store(true, Ordering::SeqCst);
     let (mut ledgers, mut failures) = (Vec::new(), Vec::new());
-    for (is_writer, task) in writers
-        .into_iter()
-        .map(|w| (true, w))
-        .chain(others.into_iter().map(|o| (false, o)))
-    {
+    let others = others.into_iter().map(|other| (false, other));
+    for (is_writer, task) in writers.into_iter().map(|w| (true, w)).chain(others) {
         match task.await? {
             Ok(ledger) if is_writer => ledgers.push(ledger),
             Ok(_) => {}
@@ -178,8 +175,9 @@ async fn at_once(kind: Kind) -> Result<(), Failed> {
     if !failures.is_empty() {
         return Err(format!("{summary}\n{}", failures.join("\n")).into());
     }
-    let left = left(&ctx, &shared, &ledgers).await;
-    left.map_err(|error| format!("{summary}\n{}", error.message().unwrap_or_default()))?;
+    left(&ctx, &shared, &ledgers)
+        .await
+        .map_err(|error| format!("{summary}\n{}", error.message().unwrap_or_default()))?;
     if enough() {
         Ok(())
     } else {
