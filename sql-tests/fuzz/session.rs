@@ -371,8 +371,8 @@ impl Parts {
         let mut kept: Vec<_> = plain
             .physical_optimizers()
             .iter()
-            .cloned()
             .filter(|rule| !rule.name().starts_with("FilterPushdown"))
+            .cloned()
             .collect();
         // Where sorts are added, and taken out.
         let sorts = kept
