@@ -1,6 +1,6 @@
 //! Splits a predicate into a subarray and the conjuncts that ranges on dimensions do not decide.
 //!
-//! Every expression is converted to the cells where it is *true* or where it is *false* (`Truth`): with NULL these are
+//! Every expression is converted to the cells where it is *true* or where it is *false* (`SoughtTruth`): with NULL these are
 //! not each other's complement, and converting both makes NOT, AND and OR three-valued without any rewriting. The
 //! result is a subarray that contains at least these cells, and whether it contains exactly these; a conjunct that is
 //! converted exactly is not evaluated again. A wrong "exactly" leads to wrong results, so whatever is not known to be

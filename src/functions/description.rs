@@ -37,7 +37,7 @@ use crate::expressions::evaluable::evaluable;
 #[derive(Debug, Clone)]
 pub(super) struct DescriptionRequest {
     projection: Vec<usize>,
-    /// A condition on [`Describe::FILTERED`] columns only; rows that do not satisfy it must not be returned.
+    /// A condition on [`DescribeArray::FILTERED`] columns only; rows that do not satisfy it must not be returned.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
     /// The number of rows in a batch.
     pub batch_size: usize,

@@ -229,7 +229,7 @@ fn consolidation_options(values: &OptionValues) -> Result<ConsolidateOptions> {
 /// The function.
 ///
 /// `tiledb_vacuum('location', mode => 'fragments', …)`: what nobody needs any longer is removed, one row for each file and
-/// folder. The columns are those of [`Consolidation`].
+/// folder. The columns are those of [`ConsolidateFunction`].
 ///
 /// With `dry_run` the rows are the same, and nothing is removed. `min_age` leaves alone anything that fell out of use more
 /// recently, so that queries that began before can still read it: by default, fragments that were replaced less than 10 minutes

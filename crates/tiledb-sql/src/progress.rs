@@ -4,7 +4,7 @@
 //! A bar shows the share of one thing, and it is full only when that is all: rows that are written come after those that are
 //! read, with a bar of their own.
 //!
-//! Every plan that the session makes passes by [`Watch`], so what a statement runs on the way is seen too, as the query of
+//! Every plan that the session makes passes by [`StatementWatch`], so what a statement runs on the way is seen too, as the query of
 //! `CREATE TABLE … AS` is. A thread asks the plans for their scans' counters; a thread, because the tasks of the runtime
 //! may all be busy with rows. What takes less than a second is not disturbed.
 

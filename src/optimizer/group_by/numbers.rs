@@ -26,7 +26,7 @@ const NO_SLOT: u32 = u32::MAX;
 /// A range of integers that have slots. NULL has the first slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeySpan {
-    /// The smallest integer, converted by [`Number::bits`].
+    /// The smallest integer, converted by [`KeyInteger::bits`].
     first: u64,
     /// The number of slots.
     slots: usize,

@@ -13,7 +13,7 @@
 //! - The filter of an aggregate that covers only some of its minima and maxima: those of expressions, and those that
 //!   have seen no value yet, need rows that the filter removes.
 //!
-//! A filter is also not valid for another run of the plan; see [`Runs`](crate::scan::source::Runs).
+//! A filter is also not valid for another run of the plan; see [`ScanRuns`](crate::scan::source::ScanRuns).
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Plans a scan again if its files go while it is open.
 //!
 //! Somebody may consolidate the fragments of a plan, and vacuum them, before the plan has run. Until one partition has given
-//! rows, the partitions can go on with a scan that was planned again; afterwards none can. The [`Course`] that they share holds
+//! rows, the partitions can go on with a scan that was planned again; afterwards none can. The [`ScanCourse`] that they share holds
 //! them together. A partition that has ended without rows reads nothing of another scan; where partitions take over units of
 //! each other, the one that has the scan planned again reads its part.
 

@@ -4,7 +4,7 @@
 //! creates a new dynamic filter for each run, or none, and the scan does not get it: the filter that the scan has is
 //! about the rows of the first run. So dynamic filters are used in the first run only.
 //!
-//! All runs read the same scan ([`Course`]), which is settled when one of them has given rows.
+//! All runs read the same scan ([`ScanCourse`]), which is settled when one of them has given rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! What passes from filter to filter: buffers when a tile is read, chunks with their metadata when it is written.
 //!
-//! A [`Buffer`] keeps its length separate from the initialised part of its memory, so that taking one of a size used
+//! A [`FilterBuffer`] keeps its length separate from the initialised part of its memory, so that taking one of a size used
 //! before is free: no allocation and no zeroing.
 
 use std::borrow::Cow;

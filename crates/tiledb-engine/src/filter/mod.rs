@@ -2,7 +2,7 @@
 //!
 //! A [`Pipeline`] decodes tiles, a [`TileEncoder`] encodes them; what each filter does is in its own file, in both
 //! directions. A [`Pipeline`] is compiled once per kind of tile, because a filter depends on the output datatype of the filter
-//! before it, on versions, and on whether the tile holds strings with their offsets. [`Scratch`] keeps buffers and
+//! before it, on versions, and on whether the tile holds strings with their offsets. [`FilterScratch`] keeps buffers and
 //! decompression contexts from tile to tile; nothing is allocated per chunk. This layer knows only bytes. Every length
 //! in a tile is untrusted: an intermediate buffer grows as bytes are decompressed, never by what a header claims, and never beyond
 //! what a writer can have made of the tile (`bounds.rs`).

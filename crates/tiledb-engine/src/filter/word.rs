@@ -48,7 +48,7 @@ impl WordWidth {
     }
 }
 
-/// Calls a function generic over [`Word`] with the word of a [`Width`].
+/// Calls a function generic over [`FilterWord`] with the word of a [`WordWidth`].
 macro_rules! with_word {
     ($width:expr, $function:ident($($argument:expr),*)) => {
         match $width {
@@ -87,7 +87,7 @@ pub(super) trait FilterWord: Copy + Default {
 
     /// Splits bytes into words and a tail shorter than a word.
     fn split(bytes: &[u8]) -> (&[Self::Bytes], &[u8]);
-    /// As [`Word::split`], for writing.
+    /// As [`FilterWord::split`], for writing.
     fn split_mut(bytes: &mut [u8]) -> (&mut [Self::Bytes], &mut [u8]);
     /// The stored form as a slice.
     fn as_slice(bytes: &Self::Bytes) -> &[u8];

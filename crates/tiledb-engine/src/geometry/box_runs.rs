@@ -2,7 +2,7 @@
 //! coordinates (specification: "Cell order").
 //!
 //! A tile stores all cells of its full extents in cell order (row-major: the last dimension runs fastest), so a
-//! box that spans a tile's fastest dimensions is one run per step of the others. [`BoxRuns`] and [`Coordinates`]
+//! box that spans a tile's fastest dimensions is one run per step of the others. [`BoxRuns`] and [`BoxCoordinates`]
 //! number the box's cells alike: that is the order in which cells leave the scan, without any sorting.
 
 use crate::error::{Error, Result};

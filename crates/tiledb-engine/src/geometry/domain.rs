@@ -1,6 +1,6 @@
 //! Boxes: the domain, the current domain, non-empty domains and MBRs as keys (specification: "Domain", "MBRs").
 //!
-//! A [`KeyBox`] covers only fixed-size dimensions and has the arithmetic of dense arrays; [`Bounds`] is the range of
+//! A [`KeyBox`] covers only fixed-size dimensions and has the arithmetic of dense arrays; [`DimensionExtent`] is the range of
 //! one dimension of any kind, as sparse MBRs need. Both ends are inclusive everywhere. The subtle thing: a box over the
 //! full range of `u64` has one more cell than a `u64` can count, so counts are checked.
 

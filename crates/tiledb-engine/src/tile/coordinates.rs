@@ -86,7 +86,7 @@ impl<'a> DimCells<'a> {
     }
 
     /// Whether the global order does not distinguish a cell from one of other cells of the dimension; see
-    /// [`Native::ties`].
+    /// [`NativeKey::ties`].
     pub fn ties(&self, cell: usize, other: &DimCells<'_>, other_cell: usize) -> bool {
         match (self, other) {
             (

@@ -66,7 +66,7 @@ impl NewDeleteFile {
     }
 }
 
-/// Whether a stored condition is one that all cells satisfy, as [`DeleteFile::of_nothing`] has it.
+/// Whether a stored condition is one that all cells satisfy, as [`NewDeleteFile::of_nothing`] has it.
 pub fn deletes_nothing(schema: &ArraySchema, survivors: &DeleteCondition) -> bool {
     every_cell(schema).is_ok_and(|all| all == *survivors)
 }

@@ -1,4 +1,4 @@
-//! [`State`]: a chunk during decoding; each stage reverses one filter.
+//! [`ChunkState`]: a chunk during decoding; each stage reverses one filter.
 
 use crate::error::{Error, Result};
 use crate::filter::aes_256_gcm;

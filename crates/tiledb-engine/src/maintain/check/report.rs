@@ -20,7 +20,7 @@ pub struct CheckProgress {
     leftovers: AtomicU64,
 }
 
-/// The counts of a [`Progress`] at a time.
+/// The counts of a [`CheckProgress`] at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CheckCounts {

@@ -5,7 +5,7 @@
 //! committed, and earlier times show them. The subtle thing: readers order fragments of one start time by where they are
 //! listed, then by name; where a list would change that order, nothing is done.
 //!
-//! Earlier releases of this library stored conditions of deletes that libtiledb misreads ([`Condition::is_misread`]). A
+//! Earlier releases of this library stored conditions of deletes that libtiledb misreads ([`DeleteCondition::is_misread`]). A
 //! consolidation rewrites such conditions in their files, so nothing else changes, at any time.
 
 use bytes::Bytes;

@@ -5,7 +5,7 @@
 //! dimensions are bare: no chunks, no filters of their own, not even encryption. All other fields keep the global
 //! order, so sorting the coordinates tells where each value belongs. Two subtle things: coordinates were moved for one
 //! chunk of the attribute's tile only, so those of larger tiles are lost; and cells that the order does not distinguish
-//! ([`Duplicates`]) are in an unknown order.
+//! ([`EqualCells`]) are in an unknown order.
 //!
 //! This belongs to [the filter](crate::filter) and is the only way to read such fragments, so no setting switches it
 //! off.

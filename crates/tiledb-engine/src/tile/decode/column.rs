@@ -51,7 +51,7 @@ pub struct TileBytes {
     pub validity: Option<Bytes>,
 }
 
-/// Decodes the tiles of one field of one fragment. Shared by all workers; each brings its own [`Scratch`].
+/// Decodes the tiles of one field of one fragment. Shared by all workers; each brings its own [`DecodeScratch`].
 #[derive(Debug)]
 pub struct ColumnDecoder {
     role: &'static str,

@@ -2,7 +2,7 @@
 //!
 //! [`ArrayBuilder`] takes the columns of a table and what is chosen for them, fills in the rest by the types, and gives an
 //! [`ArrayDefinition`]: plain data, checked as libtiledb checks an array that is created. `execute` then puts it on storage. A
-//! [`Wording`] is the way back: the columns and options that would create an array that exists.
+//! [`CreateWording`] is the way back: the columns and options that would create an array that exists.
 
 mod builder;
 mod calendar;
