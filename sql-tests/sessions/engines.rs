@@ -31,7 +31,7 @@ const STATEMENTS: [&str; 12] = [
     "UPDATE t SET a = 1 WHERE x = 7",
     "SELECT * FROM tiledb_fragments('$/t')",
     "SELECT * FROM tiledb_consolidate('$/t', 'verify', 'true')",
-    "SELECT * FROM tiledb_vacuum('$/t')",
+    "SELECT * FROM tiledb_vacuum('$/t', min_age => '0')",
     "COPY (SELECT x, a FROM t) TO '$/copy' STORED AS TILEDB PARTITIONED BY (x)",
     "SELECT sum(a) FROM '$/copy'",
     "SELECT * FROM tiledb_check('$/t')",
