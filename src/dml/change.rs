@@ -16,7 +16,7 @@ use tiledb_engine::format::domain_range::DomainRange;
 use tiledb_engine::write::insert::WriteTarget;
 use tiledb_engine::{Error, Result};
 
-use super::nan_coordinates::DoomedNan;
+use super::nan_coordinates::RemovedNan;
 use crate::scan::moment::{StatementScan, StatementSnapshots};
 use crate::scan::scan_box::scan_box;
 use crate::scan::source::TileDbSource;
@@ -60,7 +60,7 @@ pub(super) struct RowChange {
     /// What is replaced: the cells that do not satisfy the condition.
     pub(super) replaced: Option<DeleteCondition>,
     /// What must not be there, because the stored condition would delete it against WHERE.
-    pub(super) doomed: Vec<DoomedNan>,
+    pub(super) removed_nans: Vec<RemovedNan>,
     /// The number of rows that the statement has changed.
     pub(super) changed: Arc<AtomicU64>,
 }
@@ -94,7 +94,7 @@ impl RowChange {
             in_place: false,
             nulls: NullPolicy::Refused,
             replaced: None,
-            doomed: Vec::new(),
+            removed_nans: Vec::new(),
             changed: Arc::default(),
         }
     }

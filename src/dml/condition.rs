@@ -25,7 +25,7 @@ use tiledb_engine::write::delete::no_cell;
 use tiledb_engine::write::fields::cell_writers;
 
 use super::change::source_of;
-use super::nan_coordinates::DoomedNan;
+use super::nan_coordinates::RemovedNan;
 
 /// The most ranges and comparisons in a condition: every reader evaluates all of them on every cell from then on.
 const MOST_TESTS: usize = 1000;
@@ -48,7 +48,7 @@ pub(super) enum StatementSelection {
 pub(super) struct SurvivingRows {
     pub(super) condition: DeleteCondition,
     /// Cells that would not survive, although they should.
-    pub(super) doomed: Vec<DoomedNan>,
+    pub(super) removed_nans: Vec<RemovedNan>,
 }
 
 /// Describes the rows of `input`.
@@ -75,12 +75,12 @@ pub(super) fn selected(
         writers: cell_writers(snapshot, types, NullPolicy::Refused)?,
     };
     let mut any = Vec::new();
-    let doomed = match stored.outside(region) {
+    let removed_nans = match stored.outside(region) {
         RangeComplement::Everything => return Ok(StatementSelection::Nothing),
         RangeComplement::Unknown => return Ok(StatementSelection::Rows),
-        RangeComplement::Of(outside, doomed) => {
+        RangeComplement::Of(outside, removed_nans) => {
             any.extend(outside);
-            doomed
+            removed_nans
         }
     };
     if let Some(condition) = condition {
@@ -94,7 +94,10 @@ pub(super) fn selected(
         _ => DeleteCondition::Any(any).flat(),
     };
     Ok(if tests(&condition) <= MOST_TESTS {
-        StatementSelection::Stored(SurvivingRows { condition, doomed })
+        StatementSelection::Stored(SurvivingRows {
+            condition,
+            removed_nans,
+        })
     } else {
         StatementSelection::Rows
     })
@@ -106,7 +109,7 @@ enum RangeComplement {
     Everything,
     /// The cells that satisfy one of these conditions. NaN coordinates in the list lie outside as well, but the stored
     /// conditions would delete them.
-    Of(Vec<DeleteCondition>, Vec<DoomedNan>),
+    Of(Vec<DeleteCondition>, Vec<RemovedNan>),
     /// No condition describes the coordinates.
     Unknown,
 }
@@ -127,7 +130,7 @@ impl StoredCondition<'_> {
         let narrowed = dimensions
             .enumerate()
             .filter(|(_, (_, ranges))| !ranges.is_all());
-        let (mut conditions, mut doomed) = (Vec::new(), Vec::new());
+        let (mut conditions, mut removed_nans) = (Vec::new(), Vec::new());
         for (index, (dimension, ranges)) in narrowed {
             let tests = if key::has_key(dimension.datatype) {
                 outside_keys(dimension, ranges)
@@ -141,7 +144,7 @@ impl StoredCondition<'_> {
                 return RangeComplement::Everything;
             }
             if tests.iter().flatten().any(is_inequality) {
-                doomed.extend(DoomedNan::outside(index, dimension, ranges));
+                removed_nans.extend(RemovedNan::outside(index, dimension, ranges));
             }
             let of_dimension = |test| DeleteCondition::Test {
                 field: dimension.name.clone(),
@@ -153,7 +156,7 @@ impl StoredCondition<'_> {
             });
             conditions.push(DeleteCondition::All(outside_of_each.collect()));
         }
-        RangeComplement::Of(conditions, doomed)
+        RangeComplement::Of(conditions, removed_nans)
     }
 
     /// The condition that `expr` holds, or, if it is to survive, that it does not.

@@ -20,12 +20,12 @@ use crate::options::TableOptions;
 
 /// The NaN coordinates that WHERE leaves and the stored condition deletes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DoomedNan {
+pub(super) struct RemovedNan {
     /// The index of the dimension.
     dimension: usize,
 }
 
-impl DoomedNan {
+impl RemovedNan {
     /// The ranges of a dimension whose `ranges` are deleted.
     pub(super) fn outside(index: usize, dimension: &Dimension, ranges: &DimRanges) -> Option<Self> {
         let nan = nan_key(dimension.datatype)?;
@@ -38,11 +38,11 @@ impl DoomedNan {
 /// # Errors
 /// There is one, or the cells cannot be read.
 pub(super) async fn check_none(
-    doomed: &[DoomedNan],
+    removed_nans: &[RemovedNan],
     snapshot: &Snapshot,
     context: &Arc<TaskContext>,
 ) -> Result<()> {
-    for nan in doomed {
+    for nan in removed_nans {
         let scan = CellScan::new(snapshot, TableOptions::default(), context)?;
         let dimensions = &scan.table.snapshot.schema.dimensions;
         let dimension = dimensions.get(nan.dimension);

@@ -13,7 +13,7 @@ use super::change::{ChangeStatement, RowChange, selected_box};
 use super::condition::{StatementSelection, selected};
 use super::expand_exec::{ExpandExec, TileDbChangesExec};
 use super::insert::{InsertDestination, write_plan};
-use super::nan_coordinates::DoomedNan;
+use super::nan_coordinates::RemovedNan;
 use super::remove_exec::{RemoveExec, RemovedRows, TileDbRemoveExec};
 use crate::error::to_datafusion_error;
 
@@ -38,7 +38,7 @@ pub(crate) fn write_rows_again(
             StatementSelection::Rows => return refused(to, statement, NO_SINGLE_ROWS),
             StatementSelection::Stored(survivors) => {
                 change.replaced = Some(survivors.condition);
-                change.doomed = survivors.doomed;
+                change.removed_nans = survivors.removed_nans;
             }
         }
     }
@@ -93,7 +93,7 @@ pub(crate) fn delete_plan(to: &InsertDestination, input: RowsPlan) -> Result<Row
         StatementSelection::Nothing => Ok(nothing(to, input)),
         StatementSelection::Stored(survivors) if !to.array_schema().is_dense() => {
             let removed = RemovedRows::AllBut(survivors.condition);
-            Ok(remove(to, input, removed, survivors.doomed))
+            Ok(remove(to, input, removed, survivors.removed_nans))
         }
         StatementSelection::Stored(_) | StatementSelection::Rows => {
             changes(to, input, false, ChangeStatement::Delete)
@@ -115,10 +115,10 @@ fn remove(
     to: &InsertDestination,
     input: RowsPlan,
     removed: RemovedRows,
-    doomed: Vec<DoomedNan>,
+    removed_nans: Vec<RemovedNan>,
 ) -> RowsPlan {
     let change = Arc::new(RowChange {
-        doomed,
+        removed_nans,
         ..to.change(&input)
     });
     let selected = match &removed {

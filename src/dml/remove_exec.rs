@@ -120,7 +120,7 @@ impl RemoveExec {
             RemovedRows::AllBut(_) if count == 0 => Ok(()),
             RemovedRows::AllBut(survivors) => {
                 let (snapshot, change) = (&target.snapshot, &self.change);
-                check_none(&change.doomed, snapshot, context).await?;
+                check_none(&change.removed_nans, snapshot, context).await?;
                 let time = match begun {
                     Some(begun) if target.time.is_none() && change.latest < begun => begun,
                     _ => change.time(&target).await?,

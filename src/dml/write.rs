@@ -222,7 +222,7 @@ impl WriteExecution {
             });
             return Box::pin(check(snapshot, &requirements, offered, clock)).await;
         };
-        Box::pin(check_none(&change.doomed, snapshot, &self.context)).await?;
+        Box::pin(check_none(&change.removed_nans, snapshot, &self.context)).await?;
         let replaces = change.replaced.is_some();
         let region = match replaces && !is_dense {
             // A cell that was committed meanwhile and is replaced would be lost.

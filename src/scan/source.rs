@@ -107,7 +107,7 @@ impl TileDbSource {
                 partitions: planned.plan.partitions(query.partitions),
                 plan: Arc::clone(&planned.plan),
                 shared: UnitsState::Nothing,
-                course: Arc::default(),
+                current_scan: Arc::default(),
             },
             fetch: query.limit,
             query,

@@ -135,8 +135,8 @@ impl TileDbAggregateExec {
             let Some(remaining) = scan.settled_remaining().await else {
                 return internal_err!("the scan below is not of what metadata leave");
             };
-            let parted = remaining.parted().await.map_err(to_datafusion_error)?;
-            for summary in &parted.answered {
+            let split = remaining.split().await.map_err(to_datafusion_error)?;
+            for summary in &split.answered {
                 let sum = summary
                     .rows
                     .iter()
@@ -144,9 +144,9 @@ impl TileDbAggregateExec {
                 tiles.add(summary.ordinals.len());
                 rows.add(usize::try_from(sum).unwrap_or(usize::MAX));
             }
-            let some = !parted.answered.is_empty();
+            let some = !split.answered.is_empty();
             let state = some
-                .then(|| answers.state(&parted.answered, own))
+                .then(|| answers.state(&split.answered, own))
                 .transpose();
             drop(timer);
             state

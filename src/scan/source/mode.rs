@@ -22,7 +22,7 @@ use tiledb_engine::stats::trust::{RequestedAggregates, SumRounding};
 use tiledb_engine::{Error, Result};
 use tokio::sync::OnceCell;
 
-use super::runs::ScanCourse;
+use super::runs::CurrentScan;
 use super::{PlannedScan, TileDbSource};
 use crate::expressions::runtime::PushedFilters;
 use crate::scan::query::ScanRequest;
@@ -70,7 +70,7 @@ pub(super) struct ScanArrangement {
     pub(super) partitions: Vec<Range<u64>>,
     pub(super) shared: UnitsState,
     /// Which scan the partitions read.
-    pub(super) course: Arc<ScanCourse<RenewedScan>>,
+    pub(super) current_scan: Arc<CurrentScan<RenewedScan>>,
 }
 
 /// A scan that was planned again, in the mode that it had.
@@ -102,7 +102,7 @@ impl ScanMode {
             partitions: Vec::new(),
             shared: UnitsState::Nothing,
             mode: ScanMode::Plain,
-            course: Arc::default(),
+            current_scan: Arc::default(),
         };
         match &self {
             Self::Plain => {}
@@ -257,7 +257,7 @@ pub struct RemainingScan {
     whole: Vec<WholeTile>,
     asked: Arc<Vec<RequestedAggregates>>,
     rounding: SumRounding,
-    parted: OnceCell<SplitScan>,
+    split: OnceCell<SplitScan>,
 }
 
 /// A scan, split into answered tiles and the rest.
@@ -292,7 +292,7 @@ impl RemainingScan {
             whole,
             asked,
             rounding,
-            parted: OnceCell::new(),
+            split: OnceCell::new(),
         }
     }
 
@@ -311,7 +311,7 @@ impl RemainingScan {
                 plan: Arc::clone(plan),
                 partitions: plan.partitions(partitions),
                 shared: UnitsState::Remaining(Arc::new(all_left)),
-                course: Arc::default(),
+                current_scan: Arc::default(),
                 mode,
             })
         })
@@ -323,13 +323,13 @@ impl RemainingScan {
     }
 
     /// Splits the scan; the first caller loads the statistics.
-    pub async fn parted(&self) -> Result<&SplitScan> {
-        self.parted.get_or_try_init(|| self.part()).await
+    pub async fn split(&self) -> Result<&SplitScan> {
+        self.split.get_or_try_init(|| self.part()).await
     }
 
     /// How many units are to be read, as far as that is known.
     pub fn unit_count(&self) -> u64 {
-        let left = self.parted.get().map_or(&self.plan, |parted| &parted.left);
+        let left = self.split.get().map_or(&self.plan, |split| &split.left);
         left.unit_count()
     }
 

@@ -101,7 +101,7 @@ impl TileDbSource {
         pool: Option<Arc<UnitPool>>,
     ) -> tiledb_engine::Result<(Arc<ScanPlan>, UnitQueue)> {
         if let Some(remaining) = self.remaining() {
-            let left = Arc::clone(&remaining.parted().await?.left);
+            let left = Arc::clone(&remaining.split().await?.left);
             let units = left
                 .partitions(self.arrangement.partitions.len())
                 .get(args.partition)

@@ -1,7 +1,7 @@
 //! Plans a scan again if its files go while it is open.
 //!
 //! Somebody may consolidate the fragments of a plan, and vacuum them, before the plan has run. Until one partition has given
-//! rows, the partitions can go on with a scan that was planned again; afterwards none can. The [`ScanCourse`] that they share holds
+//! rows, the partitions can go on with a scan that was planned again; afterwards none can. The [`CurrentScan`] that they share holds
 //! them together. A partition that has ended without rows reads nothing of another scan; where partitions take over units of
 //! each other, the one that has the scan planned again reads its part.
 
@@ -18,7 +18,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use super::mode::{RemainingScan, RenewedScan, ScanMode};
-use super::runs::{ReplannedScan, ScanCourse, SiblingPartitions};
+use super::runs::{CurrentScan, ReplannedScan, SiblingPartitions};
 use super::{PlannedScan, TileDbSource};
 use crate::error::is_conflict;
 use crate::scan::query::ScanQuery;
@@ -80,7 +80,7 @@ impl TileDbSource {
         };
         let opening = OpeningPartition {
             source: self.clone(),
-            course: Arc::clone(&self.arrangement.course),
+            current_scan: Arc::clone(&self.arrangement.current_scan),
             is_first: siblings.opens_first(args.partition),
             args,
             siblings,
@@ -95,7 +95,7 @@ impl TileDbSource {
     /// The part that metadata answer, and the part that is left to read, of the scan that is read once a partition has given
     /// rows; `None` in another mode.
     pub(crate) async fn settled_remaining(&self) -> Option<Arc<RemainingScan>> {
-        match self.arrangement.course.newer(0).await {
+        match self.arrangement.current_scan.newer(0).await {
             Some(anew) => anew.scan.arrangement.remaining().cloned(),
             None => self.remaining().cloned(),
         }
@@ -133,7 +133,7 @@ struct OpeningPartition {
     source: TileDbSource,
     args: OpenArgs,
     siblings: Arc<SiblingPartitions>,
-    course: Arc<ScanCourse<RenewedScan>>,
+    current_scan: Arc<CurrentScan<RenewedScan>>,
     /// Whether this run opens the partition for the first time. Other partitions read for it only then, and so at most once.
     is_first: bool,
     /// How often the scan was planned again.
@@ -149,7 +149,7 @@ impl OpeningPartition {
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         loop {
             let mut ended = Vec::new();
-            let newer = match self.course.newer(self.times).await {
+            let newer = match self.current_scan.newer(self.times).await {
                 Some(newer) => Some(newer),
                 None => match batches.next().await {
                     Some(Err(error)) if self.is_first && is_conflict(&error) => {
@@ -160,11 +160,15 @@ impl OpeningPartition {
                         Some(newer)
                     }
                     Some(Err(error)) => return Err(error),
-                    Some(Ok(first)) => match self.course.settle(self.times).await {
+                    Some(Ok(first)) => match self.current_scan.settle(self.times).await {
                         Some(newer) => Some(newer),
                         None => return Ok(stream::once(ready(Ok(first))).chain(batches).boxed()),
                     },
-                    None => self.course.end(self.times, || self.leaves_rest()).await,
+                    None => {
+                        self.current_scan
+                            .end(self.times, || self.leaves_rest())
+                            .await
+                    }
                 },
             };
             let Some(newer) = newer else {
@@ -181,7 +185,7 @@ impl OpeningPartition {
         let runtime = self.args.context.runtime_env();
         let renewed = self.source.renewed(&runtime);
         let ended = || self.siblings.ended();
-        self.course.renew(self.times, renewed, ended).await
+        self.current_scan.renew(self.times, renewed, ended).await
     }
 
     /// Notes that this partition ends without rows, and returns whether other partitions can read what another scan has for it.

@@ -4,7 +4,7 @@
 //! creates a new dynamic filter for each run, or none, and the scan does not get it: the filter that the scan has is
 //! about the rows of the first run. So dynamic filters are used in the first run only.
 //!
-//! All runs read the same scan ([`ScanCourse`]), which is settled when one of them has given rows.
+//! All runs read the same scan ([`CurrentScan`]), which is settled when one of them has given rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,7 +120,7 @@ impl ScanRuns {
 
 /// Which scan the partitions of all runs read: the one that was planned, or one that was planned again.
 #[derive(Debug)]
-pub(super) struct ScanCourse<S>(tokio::sync::Mutex<CourseState<S>>);
+pub(super) struct CurrentScan<S>(tokio::sync::Mutex<CourseState<S>>);
 
 #[derive(Debug)]
 struct CourseState<S> {
@@ -138,7 +138,7 @@ pub(super) struct ReplannedScan<S> {
     pub scan: S,
 }
 
-impl<S> Default for ScanCourse<S> {
+impl<S> Default for CurrentScan<S> {
     fn default() -> Self {
         let state = CourseState {
             anew: None,
@@ -148,7 +148,7 @@ impl<S> Default for ScanCourse<S> {
     }
 }
 
-impl<S: Clone> ScanCourse<S> {
+impl<S: Clone> CurrentScan<S> {
     /// The latest scan, if it was planned again more than `times` times.
     pub(super) async fn newer(&self, times: usize) -> Option<ReplannedScan<S>> {
         self.0.lock().await.newer(times)

@@ -8,7 +8,7 @@ use crate::geometry::subarray::Subarray;
 use crate::scan::context::ScanContext;
 use crate::scan::plan::ScanPlan;
 use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
-use crate::scan::plan::versions::witnesses_of_rest;
+use crate::scan::plan::versions::comparison_tiles_of_rest;
 use crate::scan::spec::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
 use crate::stats::{CandidateTile, TileExtent};
@@ -63,7 +63,7 @@ pub async fn narrow_unit(
         return Ok(None);
     }
     if unit.versions == CellVersions::Neighbours && narrowed.tiles.len() < all {
-        narrowed.witnesses = witnesses_of_rest(&context.plan, unit, &narrowed.tiles)?;
+        narrowed.comparison_tiles = comparison_tiles_of_rest(&context.plan, unit, &narrowed.tiles)?;
     }
     let cells = narrowed.tiles.iter().map(|t| t.cells as u64).sum();
     narrowed.cells = narrowed.cells.min(cells);

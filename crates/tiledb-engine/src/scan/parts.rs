@@ -2,14 +2,14 @@
 //!
 //! A unit is planned by its number of cells, before anybody knows how much memory is left. When the memory pool refuses a unit,
 //! its halves are read one after the other, and theirs, down to a few cells. The rows of the halves come in the order of the
-//! unit's. Cells that may have versions anywhere in a unit are not parted, nor are rows that are sorted.
+//! unit's. Cells that may have versions anywhere in a unit are not split, nor are rows that are sorted.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::plan::dense::DensePlan;
 use super::plan::sparse_units::{CellVersions, SparseUnit};
-use super::plan::versions::witnesses_of_rest;
+use super::plan::versions::comparison_tiles_of_rest;
 use super::plan::{PlanUnits, ScanPlan};
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
@@ -68,9 +68,9 @@ impl UnitPart {
         Ok(Arc::new(SparseUnit {
             cells: cells.fold(0, u64::saturating_add),
             tiles: tiles.to_vec(),
-            witnesses: match unit.versions {
-                CellVersions::Neighbours => witnesses_of_rest(plan, unit, tiles)?,
-                CellVersions::None | CellVersions::Anywhere => unit.witnesses.clone(),
+            comparison_tiles: match unit.versions {
+                CellVersions::Neighbours => comparison_tiles_of_rest(plan, unit, tiles)?,
+                CellVersions::None | CellVersions::Anywhere => unit.comparison_tiles.clone(),
             },
             within: match self {
                 Self::Cells { cells, .. } => Some(cells.clone()),

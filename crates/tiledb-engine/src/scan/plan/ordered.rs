@@ -156,7 +156,7 @@ impl ScanPlan {
                 }
                 _ => ordered.push(SparseUnit {
                     tiles,
-                    witnesses: Vec::new(),
+                    comparison_tiles: Vec::new(),
                     clip: None,
                     within: None,
                     versions: CellVersions::None,
@@ -393,7 +393,7 @@ mod tests {
     };
 
     /// The slabs of tiles, each tile given as (fragment, range).
-    fn parted(tiles: &[(usize, u64, u64)], touching: TouchingSlabs) -> Vec<(usize, usize)> {
+    fn slabs_of(tiles: &[(usize, u64, u64)], touching: TouchingSlabs) -> Vec<(usize, usize)> {
         let piece = |(i, (fragment, lo, hi)): (usize, &(usize, u64, u64))| OrderedPiece {
             lo: Coordinate::Key(*lo),
             hi: Coordinate::Key(*hi),
@@ -428,29 +428,29 @@ mod tests {
             (0, 31, 40),
         ];
         for touching in [STRICT, ALLOWED, IN_FRAGMENT] {
-            assert_eq!(parted(&tiles, touching), [(0, 1), (1, 4), (4, 5)]);
+            assert_eq!(slabs_of(&tiles, touching), [(0, 1), (1, 4), (4, 5)]);
         }
         // One long tile spans many short ones.
         let tiles = [(0, 0, 90), (1, 1, 2), (1, 3, 4), (1, 91, 95)];
-        assert_eq!(parted(&tiles, ALLOWED), [(0, 3), (3, 4)]);
+        assert_eq!(slabs_of(&tiles, ALLOWED), [(0, 3), (3, 4)]);
     }
 
     #[test]
     fn slabs_touch_where_the_coordinate_between_them_tells_no_rows_apart() {
         let tiles = [(0, 0, 5), (0, 5, 5), (0, 5, 9), (1, 9, 12)];
-        assert_eq!(parted(&tiles, ALLOWED), [(0, 1), (1, 2), (2, 3), (3, 4)]);
-        assert_eq!(parted(&tiles, STRICT), [(0, 4)]);
+        assert_eq!(slabs_of(&tiles, ALLOWED), [(0, 1), (1, 2), (2, 3), (3, 4)]);
+        assert_eq!(slabs_of(&tiles, STRICT), [(0, 4)]);
     }
 
     #[test]
     fn tiles_of_one_fragment_go_on_where_the_last_one_ends() {
         let tiles = [(0, 0, 5), (0, 5, 5), (0, 5, 9), (1, 10, 12)];
         assert_eq!(
-            parted(&tiles, IN_FRAGMENT),
+            slabs_of(&tiles, IN_FRAGMENT),
             [(0, 1), (1, 2), (2, 3), (3, 4)]
         );
         // The other fragment has rows at the coordinate that both tiles share, and continues there itself.
         let tiles = [(0, 0, 5), (0, 5, 5), (1, 5, 9), (1, 9, 12)];
-        assert_eq!(parted(&tiles, IN_FRAGMENT), [(0, 4)]);
+        assert_eq!(slabs_of(&tiles, IN_FRAGMENT), [(0, 4)]);
     }
 }

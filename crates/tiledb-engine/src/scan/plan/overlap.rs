@@ -7,7 +7,7 @@
 //! of which keeps only the cells in its own box.
 //!
 //! In a fragment that itself holds several versions of a cell, disjoint tiles may share cells with overlapping ones.
-//! They are *witnesses* in the units of these: their cells are compared there, and become rows in another unit.
+//! They are *comparison tiles* in the units of these: their cells are compared there, and become rows in another unit.
 //!
 //! An R*-tree over the first three dimensions of the boxes finds neighbours. For tiles that may hold NaN it indexes the
 //! cells that are not NaN; a second tree finds which of these tiles may share NaN coordinates.
@@ -43,7 +43,7 @@ pub struct OverlappingTile {
     /// Whether all of its cells lie in the clip.
     pub inside: bool,
     /// Whether its cells are only compared, and become rows elsewhere.
-    pub witness: bool,
+    pub is_comparison_tile: bool,
 }
 
 /// Overlapping tiles that are de-duplicated together.
@@ -73,7 +73,7 @@ pub struct TileOverlaps<'a> {
     tiles: &'a [TileRef],
     bounds: &'a TileBounds,
     versions: &'a [CellVersions],
-    witnesses: Vec<usize>,
+    comparison_tiles: Vec<usize>,
 }
 
 impl<'a> TileOverlaps<'a> {
@@ -83,7 +83,7 @@ impl<'a> TileOverlaps<'a> {
             tiles,
             bounds,
             versions,
-            witnesses: Vec::new(),
+            comparison_tiles: Vec::new(),
         }
     }
 
@@ -97,8 +97,9 @@ impl<'a> TileOverlaps<'a> {
             let with_versions = |tile: &usize| self.versions_in(*tile) == CellVersions::Neighbours;
             let with_versions = overlapping.iter().copied().filter(with_versions);
             let neighbourhood = TileNeighbourhood::new(self.tiles, self.bounds);
-            self.witnesses = neighbourhood.witnesses(&with_versions.collect::<Vec<_>>());
-            let mut members = [overlapping, self.witnesses.clone()].concat();
+            self.comparison_tiles =
+                neighbourhood.comparison_tiles(&with_versions.collect::<Vec<_>>());
+            let mut members = [overlapping, self.comparison_tiles.clone()].concat();
             members.sort_unstable();
             let whole = RankBox::all(self.bounds.dimensions());
             let cells = self.cells(&members, &whole);
@@ -202,10 +203,10 @@ impl<'a> TileOverlaps<'a> {
         let member = |tile: &usize| OverlappingTile {
             tile: *tile,
             inside: clip.covers(self.bounds.tile(*tile)),
-            witness: self.witnesses.binary_search(tile).is_ok(),
+            is_comparison_tile: self.comparison_tiles.binary_search(tile).is_ok(),
         };
         let members = members.iter().map(member).collect::<Vec<_>>();
-        let any_rows = members.iter().any(|m| !m.witness);
+        let any_rows = members.iter().any(|m| !m.is_comparison_tile);
         any_rows.then_some(OverlappingUnit {
             members,
             clip,
@@ -325,7 +326,7 @@ mod tests {
         OverlappingTile {
             tile,
             inside: true,
-            witness: false,
+            is_comparison_tile: false,
         }
     }
 
@@ -380,18 +381,23 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_may_share_a_cell_with_an_overlapping_tile_are_witnesses() {
+    fn neighbours_that_may_share_a_cell_with_an_overlapping_tile_are_comparison_tiles() {
         let pairs = vec![(0, 9), (9, 9), (9, 15), (16, 20), (12, 14)];
         let tiles = tiles(&[(0, 10), (0, 10), (0, 10), (0, 10), (1, 10)]);
         let bounds = TileBounds::of_line(pairs);
         let versions = [CellVersions::Neighbours, CellVersions::None];
         let split = TileOverlaps::new(&tiles, &bounds, &versions).split();
         assert_eq!(split.disjoint, [0, 1, 3]);
-        let witness = |tile| OverlappingTile {
-            witness: true,
+        let is_comparison_tile = |tile| OverlappingTile {
+            is_comparison_tile: true,
             ..member(tile)
         };
-        let expected = [witness(0), witness(1), member(2), member(4)];
+        let expected = [
+            is_comparison_tile(0),
+            is_comparison_tile(1),
+            member(2),
+            member(4),
+        ];
         assert_eq!(split.units[0].members, expected);
         // Without versions within a fragment, its own tiles are not compared.
         let split = TileOverlaps::new(&tiles, &bounds, &[CellVersions::None; 2]).split();
@@ -455,7 +461,7 @@ mod tests {
                     assert!(member.is_some(), "tile {i} of key {key}");
                 }
                 let inside = owners[0].clip.covers(bounds.tile(i));
-                assert!(member.is_none_or(|m| m.inside == inside && !m.witness));
+                assert!(member.is_none_or(|m| m.inside == inside && !m.is_comparison_tile));
             }
         }
     }

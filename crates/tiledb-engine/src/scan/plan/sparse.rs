@@ -251,8 +251,10 @@ impl SparsePlan {
         {
             let clip = bounds.subarray(&clip);
             let clip = self.spec.subarray.intersect(&clip);
-            let those = |witness: bool| {
-                let members = members.iter().filter(move |m| m.witness == witness);
+            let those = |is_comparison_tile: bool| {
+                let members = members
+                    .iter()
+                    .filter(move |m| m.is_comparison_tile == is_comparison_tile);
                 let tiles = members.filter_map(|OverlappingTile { tile, inside, .. }| {
                     let tile = tiles.get(*tile).copied()?;
                     Some(TileRef {
@@ -265,7 +267,7 @@ impl SparsePlan {
             units.push(SparseUnit {
                 cells,
                 tiles: those(false),
-                witnesses: those(true),
+                comparison_tiles: those(true),
                 clip: Some(Arc::new(clip)),
                 within: None,
                 versions,

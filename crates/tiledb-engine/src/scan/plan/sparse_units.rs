@@ -48,21 +48,21 @@ pub struct SparseUnit {
     /// The tiles whose cells become rows.
     pub tiles: Vec<TileRef>,
     /// Other tiles, which may hold versions of these cells.
-    pub witnesses: Vec<TileRef>,
+    pub comparison_tiles: Vec<TileRef>,
     /// The part of the subarray whose cells belong to this unit; `None` if all of it.
     pub clip: Option<Arc<Subarray>>,
     /// The cells that are read, by their numbers in the only tile; `None` if all.
     pub within: Option<Range<usize>>,
-    /// Where the versions of a cell may lie among the tiles and the witnesses.
+    /// Where the versions of a cell may lie among the tiles and the comparison tiles.
     pub versions: CellVersions,
     /// The number of cells in all tiles.
     pub cells: u64,
 }
 
 impl SparseUnit {
-    /// The tiles and the witnesses.
+    /// The tiles and the comparison tiles.
     pub fn all_tiles(&self) -> impl Iterator<Item = &TileRef> {
-        self.tiles.iter().chain(&self.witnesses)
+        self.tiles.iter().chain(&self.comparison_tiles)
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) fn group_disjoint(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> 
             }
             _ => units.push(SparseUnit {
                 tiles: vec![*tile],
-                witnesses: Vec::new(),
+                comparison_tiles: Vec::new(),
                 clip: None,
                 within: None,
                 versions: CellVersions::None,

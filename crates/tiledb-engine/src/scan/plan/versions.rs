@@ -4,7 +4,7 @@
 //! Cells are in global order, so all versions of a cell are neighbours. A tile shares cells only with the tiles right
 //! before and after it, and with further ones only across tiles whose cells all have the same coordinates; where MBRs
 //! do not meet, it shares none. Such tiles are read in runs, each with the few tiles around it that may share a cell as
-//! *witnesses*. Witnesses become rows in another unit, or in none if their statistics prune them, which says nothing of
+//! *comparison tiles*. They become rows in another unit, or in none if their statistics prune them, which says nothing of
 //! the versions they hold.
 
 use super::ScanPlan;
@@ -18,7 +18,7 @@ use crate::geometry::hilbert::Hilbert;
 use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef, UNIT_CELLS};
 use crate::stats::trust::tells_dimension;
 
-/// A run continues beyond [`UNIT_CELLS`] until a cut needs no witnesses, but not beyond this.
+/// A run continues beyond [`UNIT_CELLS`] until a cut needs no comparison tiles, but not beyond this.
 const MOST_UNIT_CELLS: u64 = 2 * UNIT_CELLS;
 
 /// Where a fragment of an array without duplicates holds several versions of a cell.
@@ -43,20 +43,20 @@ pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<CellVersi
     })
 }
 
-/// Tiles in the order of their fragments, and their boxes, to find the witnesses of units.
+/// Tiles in the order of their fragments, and their boxes, to find the comparison tiles of units.
 pub struct TileNeighbourhood<'a> {
     tiles: &'a [TileRef],
     bounds: &'a TileBounds,
 }
 
 impl<'a> TileNeighbourhood<'a> {
-    /// Looks for witnesses among these tiles.
+    /// Looks for comparison tiles among these tiles.
     pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds) -> Self {
         Self { tiles, bounds }
     }
 
     /// The other tiles that may share a cell with one of the tiles in `read`; both are positions in order.
-    pub fn witnesses(&self, read: &[usize]) -> Vec<usize> {
+    pub fn comparison_tiles(&self, read: &[usize]) -> Vec<usize> {
         let mut found = Vec::new();
         let is_read = |tile: &usize| read.binary_search(tile).is_ok();
         for tile in read {
@@ -119,10 +119,10 @@ impl<'a> TileNeighbourhood<'a> {
 
     fn unit(&self, run: Vec<(usize, TileRef)>, cells: u64) -> SparseUnit {
         let (positions, tiles): (Vec<_>, Vec<_>) = run.into_iter().unzip();
-        let witnesses = self.witnesses(&positions).into_iter();
+        let comparison_tiles = self.comparison_tiles(&positions).into_iter();
         SparseUnit {
             tiles,
-            witnesses: witnesses
+            comparison_tiles: comparison_tiles
                 .filter_map(|w| self.tiles.get(w).copied())
                 .collect(),
             clip: None,
@@ -138,8 +138,8 @@ impl<'a> TileNeighbourhood<'a> {
     }
 }
 
-/// The witnesses of a unit that has lost some of its tiles.
-pub fn witnesses_of_rest(
+/// The comparison tiles of a unit that has lost some of its tiles.
+pub fn comparison_tiles_of_rest(
     plan: &ScanPlan,
     unit: &SparseUnit,
     left: &[TileRef],
@@ -156,10 +156,12 @@ pub fn witnesses_of_rest(
     let bounds = TileBounds::new(&plan.spec.table.snapshot.schema, &boxes);
     let neighbourhood = TileNeighbourhood::new(&tiles, &bounds);
     let left = left.iter().filter_map(|tile| neighbourhood.position(tile));
-    let witnesses = neighbourhood
-        .witnesses(&left.collect::<Vec<_>>())
+    let comparison_tiles = neighbourhood
+        .comparison_tiles(&left.collect::<Vec<_>>())
         .into_iter();
-    Ok(witnesses.filter_map(|w| tiles.get(w).copied()).collect())
+    Ok(comparison_tiles
+        .filter_map(|w| tiles.get(w).copied())
+        .collect())
 }
 
 #[cfg(test)]
@@ -180,22 +182,26 @@ mod tests {
     }
 
     #[test]
-    fn witnesses_are_the_tiles_around_that_may_share_a_cell() {
+    fn comparison_tiles_are_the_tiles_around_that_may_share_a_cell() {
         let bounds = vec![(0, 5), (5, 5), (5, 5), (5, 9), (9, 12), (13, 20), (20, 20)];
         let bounds = TileBounds::of_line(bounds);
         let tiles = tiles(&[10; 7]);
-        let witnesses = |read: &[usize]| TileNeighbourhood::new(&tiles, &bounds).witnesses(read);
-        assert_eq!(witnesses(&[0]), [1, 2, 3]);
-        assert_eq!(witnesses(&[3]), [0, 1, 2, 4]);
-        assert_eq!(witnesses(&[1]), [0, 2, 3]);
-        assert_eq!(witnesses(&[4]), [3]);
-        assert_eq!(witnesses(&[6]), [5]);
-        assert_eq!(witnesses(&[0, 3]), [1, 2, 4]);
-        assert!(witnesses(&[0, 1, 2, 3, 4, 5, 6]).is_empty());
+        let comparison_tiles =
+            |read: &[usize]| TileNeighbourhood::new(&tiles, &bounds).comparison_tiles(read);
+        assert_eq!(comparison_tiles(&[0]), [1, 2, 3]);
+        assert_eq!(comparison_tiles(&[3]), [0, 1, 2, 4]);
+        assert_eq!(comparison_tiles(&[1]), [0, 2, 3]);
+        assert_eq!(comparison_tiles(&[4]), [3]);
+        assert_eq!(comparison_tiles(&[6]), [5]);
+        assert_eq!(comparison_tiles(&[0, 3]), [1, 2, 4]);
+        assert!(comparison_tiles(&[0, 1, 2, 3, 4, 5, 6]).is_empty());
         // A tile outside the subarray has no cell to share.
         let gap = [0, 1, 3].map(|tile| tiles[tile]);
         let bounds = TileBounds::of_line(vec![(0, 5), (5, 5), (5, 9)]);
-        assert_eq!(TileNeighbourhood::new(&gap, &bounds).witnesses(&[0]), [1]);
+        assert_eq!(
+            TileNeighbourhood::new(&gap, &bounds).comparison_tiles(&[0]),
+            [1]
+        );
     }
 
     #[test]
@@ -211,7 +217,7 @@ mod tests {
             let units = neighbourhood
                 .units(&read)
                 .into_iter()
-                .map(|u| (numbers(&u.tiles), numbers(&u.witnesses)));
+                .map(|u| (numbers(&u.tiles), numbers(&u.comparison_tiles)));
             units.collect::<Vec<_>>()
         };
         let all = [

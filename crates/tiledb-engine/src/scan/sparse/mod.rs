@@ -78,7 +78,7 @@ impl TwoRoundUnit for TileRun {
     ) -> Result<Vec<FirstRound>> {
         let (unit, RoundColumns { first, later }) = (&self.unit, &self.columns);
         let reader = UnitReader::new(context, unit);
-        let mut of_tiles = Vec::with_capacity(unit.tiles.len() + unit.witnesses.len());
+        let mut of_tiles = Vec::with_capacity(unit.tiles.len() + unit.comparison_tiles.len());
         for tile in &unit.tiles {
             let columns = match tile.proven {
                 true if !self.few => &context.plan.spec.projection,
@@ -92,8 +92,8 @@ impl TwoRoundUnit for TileRun {
             requests.add_decoded(reader.decoded_bytes(&request, &later)?);
             of_tiles.push(request);
         }
-        for tile in &unit.witnesses {
-            let request = reader.witness(tile, &mut requests.first).await?;
+        for tile in &unit.comparison_tiles {
+            let request = reader.comparison_tile(tile, &mut requests.first).await?;
             requests.add_decoded(reader.decoded_bytes(&request, &[])?);
             of_tiles.push(request);
         }
@@ -119,7 +119,7 @@ impl TwoRoundUnit for TileRun {
         tiles.sort_by_key(TileWork::tile_key);
         let hidden = hide_older(context, self.unit.versions, &mut tiles, scratch)?;
         context.metrics.cells_hidden.add(hidden);
-        tiles.retain(|tile| !tile.is_witness());
+        tiles.retain(|tile| !tile.is_comparison_tile());
         tiles.iter_mut().for_each(TileWork::forget_coordinates);
         let mut states = Vec::with_capacity(tiles.len());
         for mut work in tiles {
@@ -182,14 +182,14 @@ fn fragment<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a FragmentScan> 
 }
 
 /// Deselects the older versions of cells in the tiles, which come in the order of the plan; counts them, except those
-/// of witnesses.
+/// of comparison tiles.
 fn hide_older(
     context: &ScanContext,
     versions: CellVersions,
     tiles: &mut [TileWork<'_>],
     scratch: &mut DecodeScratch,
 ) -> Result<usize> {
-    let before = count_witnesses(tiles);
+    let before = count_comparison_tiles(tiles);
     let hidden = match versions {
         CellVersions::None => return Ok(0),
         CellVersions::Neighbours => among_neighbours(tiles, scratch)?,
@@ -205,13 +205,13 @@ fn hide_older(
             hide_older_versions(&mut compared)?
         }
     };
-    Ok(hidden - (before - count_witnesses(tiles)))
+    Ok(hidden - (before - count_comparison_tiles(tiles)))
 }
 
-/// The number of selected cells of witnesses.
-fn count_witnesses(tiles: &[TileWork<'_>]) -> usize {
-    let witnesses = tiles.iter().filter(|tile| tile.is_witness());
-    witnesses.map(TileWork::count).sum()
+/// The number of selected cells of comparison tiles.
+fn count_comparison_tiles(tiles: &[TileWork<'_>]) -> usize {
+    let comparison_tiles = tiles.iter().filter(|tile| tile.is_comparison_tile());
+    comparison_tiles.map(TileWork::count).sum()
 }
 
 /// Compares each cell with those before it. Coordinates of a dimension are decoded only for tiles in which neighbours

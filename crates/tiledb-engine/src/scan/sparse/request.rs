@@ -24,8 +24,8 @@ pub(super) struct FirstRound {
     pub wanted: Vec<usize>,
     pub timestamps: Option<TileTicket>,
     pub delete_times: Option<TileTicket>,
-    /// Whether the tile is a witness: its cells are compared, and become no rows.
-    pub witness: bool,
+    /// Whether the tile is a comparison tile: its cells are compared, and become no rows.
+    pub is_comparison_tile: bool,
 }
 
 /// The requests for the tiles of a unit.
@@ -110,12 +110,16 @@ impl<'a> UnitReader<'a> {
             by_deletes: by_deletes_asked,
             columns: columns_asked,
             wanted,
-            witness: false,
+            is_comparison_tile: false,
         })
     }
 
-    /// The requests for a witness: only what is compared.
-    pub async fn witness(&self, tile: &TileRef, list: &mut FetchList) -> Result<FirstRound> {
+    /// The requests for a comparison tile: only what is compared.
+    pub async fn comparison_tile(
+        &self,
+        tile: &TileRef,
+        list: &mut FetchList,
+    ) -> Result<FirstRound> {
         Ok(FirstRound {
             tile: *tile,
             timestamps: self.ask_timestamps(tile, list).await?,
@@ -124,7 +128,7 @@ impl<'a> UnitReader<'a> {
             by_deletes: Vec::new(),
             columns: Vec::new(),
             wanted: Vec::new(),
-            witness: true,
+            is_comparison_tile: true,
         })
     }
 

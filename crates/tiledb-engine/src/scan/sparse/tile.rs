@@ -59,8 +59,8 @@ impl<'a> TileWork<'a> {
     }
 
     /// Whether its cells are only compared, and become no rows.
-    pub fn is_witness(&self) -> bool {
-        self.request.witness
+    pub fn is_comparison_tile(&self) -> bool {
+        self.request.is_comparison_tile
     }
 
     /// The array as a table.
