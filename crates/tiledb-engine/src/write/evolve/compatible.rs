@@ -97,8 +97,8 @@ async fn idle_deletes(fragments: &mut WrittenFragments<'_>, column: &str) -> Res
             |name: &str, time: u64| fragment.name.t1 <= time && !processed.contains(name);
         if let Some(delete) = deletes.iter().find(|d| is_pending(&d.name, d.time)) {
             return Err(Error::unsupported(format!(
-                "the delete {} tests the column \"{column}\" in the fragment {}, and without the column nobody could tell which \
-                 cells are deleted: consolidate the fragments, vacuum them, and drop the column then",
+                "the delete {} tests the column \"{column}\" in the fragment {}, and without the column its cells can't be found: \
+                 consolidate the fragments, vacuum them with a min_age of 0, and drop the column then",
                 delete.name, fragment.name.name
             ))
             .with("column", column));
