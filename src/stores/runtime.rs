@@ -43,7 +43,7 @@ impl ArrayRuntime {
         Self::of_session(&*state)
     }
 
-    /// The same object stores and memory pool, with another engine.
+    /// Replaces the engine, and keeps the object stores and the memory pool.
     pub(crate) fn in_engine(self, engine: Engine) -> Self {
         Self { engine, ..self }
     }

@@ -158,7 +158,7 @@ async fn flipped_bits() -> Result<(), Failed> {
             let mut files = whole.clone();
             let is_metadata = path.ends_with(METADATA_FILE);
             files.edit(path, |bytes| {
-                // Of the first section the nonce; of other files the end of the last cipher text.
+                // The flipped bit lies in the nonce of the first section, or at the end of the last cipher text.
                 let at = if is_metadata { 100 } else { bytes.len() - 1 };
                 bytes[at] ^= 1 << (number % 8);
             });

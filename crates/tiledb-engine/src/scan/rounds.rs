@@ -122,7 +122,7 @@ impl RoundRequests {
 }
 
 /// The result of the first round.
-enum Decided<U: TwoRoundUnit> {
+enum FirstRoundResult<U: TwoRoundUnit> {
     /// All rows, because no column is left.
     Rows(Vec<RecordBatch>),
     /// Parts whose other columns are left to the second round.
@@ -142,14 +142,14 @@ pub(super) async fn read<U: TwoRoundUnit>(
         .decode(move |context, scratch| {
             let parts = unit.decide(context, first, &fetched, scratch)?;
             if unit.columns().later.is_empty() || parts.is_empty() {
-                return Ok(Decided::Rows(batches::<U>(context, &parts)?));
+                return Ok(FirstRoundResult::Rows(batches::<U>(context, &parts)?));
             }
-            Ok(Decided::Partly(unit, parts))
+            Ok(FirstRoundResult::Partly(unit, parts))
         })
         .await?;
     let batches = match decided {
-        Decided::Rows(batches) => batches,
-        Decided::Partly(unit, parts) => second_round(context, unit, parts).await?,
+        FirstRoundResult::Rows(batches) => batches,
+        FirstRoundResult::Partly(unit, parts) => second_round(context, unit, parts).await?,
     };
     Ok((batches, Some(grant)))
 }

@@ -21,7 +21,7 @@ pub(super) type FileBuffers = Arc<IdleAccount<Vec<u8>>>;
 pub(super) struct RecycledBytes {
     bytes: Vec<u8>,
     len: usize,
-    /// Where it returns to; `None` if it is too short to be kept.
+    /// The account that the bytes return to; `None` if they are too few to keep.
     home: Option<FileBuffers>,
 }
 

@@ -3,12 +3,12 @@
 /// Calls a method of [`access::FileAccess`] for the place where the files of a storage are.
 macro_rules! of_files {
     ($storage:expr, $files:ident => $call:expr) => {{
-        use crate::storage::store::Files;
+        use crate::storage::store::ArrayFiles;
         use crate::storage::store::access::FileAccess as _;
 
         match $storage.files() {
-            Files::Disk($files) => $call,
-            Files::Objects($files) => $call,
+            ArrayFiles::Disk($files) => $call,
+            ArrayFiles::Objects($files) => $call,
         }
     }};
 }
@@ -62,7 +62,7 @@ pub struct Storage {
 }
 
 /// The place where the files of an array are. Only [`Storage::files`] looks at which one it is.
-enum Files<'a> {
+enum ArrayFiles<'a> {
     Disk(DiskFiles<'a>),
     Objects(ObjectFiles<'a>),
 }
@@ -270,11 +270,11 @@ impl Storage {
     }
 
     /// The files of the array, where they are.
-    fn files(&self) -> Files<'_> {
+    fn files(&self) -> ArrayFiles<'_> {
         if self.location.is_on_disk() {
-            Files::Disk(DiskFiles { storage: self })
+            ArrayFiles::Disk(DiskFiles { storage: self })
         } else {
-            Files::Objects(ObjectFiles { storage: self })
+            ArrayFiles::Objects(ObjectFiles { storage: self })
         }
     }
 
