@@ -3,7 +3,8 @@
 //! `cargo run --example read_array`
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
 
-use datafusion::prelude::{col, lit};
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Float64Type;
 use datafusion_tiledb::Array;
 use futures::TryStreamExt;
 
@@ -22,21 +23,22 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("fragment {}: {:?} cells", fragment.name, fragment.cells);
     }
 
-    let frost = weather
+    let january = weather
         .scan()
         .columns(["time", "temperature"])
         .range("station", "Bergen"..="Bergen")
-        .range("time", "2024-01-01".."2024-02-01")
-        .filter(col("temperature").lt(lit(0)));
+        .range("time", "2024-01-01".."2024-02-01");
     // `at` shows the cells as they were before a correction.
-    let before = frost.clone().at(1000);
-    for (name, scan) in [("now", frost), ("before the correction", before)] {
+    let before = january.clone().at(1000);
+    for (name, scan) in [("now", january), ("before the correction", before)] {
         let mut batches = scan.stream().await?;
-        let mut readings = 0;
+        let (mut readings, mut frost) = (0, 0);
         while let Some(batch) = batches.try_next().await? {
+            let temperatures = batch.column(1).as_primitive::<Float64Type>();
             readings += batch.num_rows();
+            frost += temperatures.iter().flatten().filter(|t| *t < 0.0).count();
         }
-        println!("readings below zero in Bergen, {name}: {readings}");
+        println!("{readings} readings in Bergen in January, {frost} of them below zero, {name}");
     }
     Ok(())
 }

@@ -43,7 +43,8 @@
 //!   It plans `SELECT *` from arrays of thousands of attributes in a fraction of the time.
 //! - [`session::start`] is the same for programs that show plans or progress, or run physical plans themselves.
 //! - [`StatementStores`] makes the object stores for the options of statements, such as `aws.region`.
-//! - [`Array::open`] needs neither SQL nor a session: it describes the array, and reads cells as record batches.
+//! - [`Array::open`] needs neither SQL nor a session: it describes the array, reads cells as record batches, and inserts rows.
+//! - [`TileDbTable::insert_rows`] writes the rows of a `DataFrame` or of a stream that is larger than memory.
 //!
 //! A table as of a time, by method calls on a session:
 //!
@@ -96,19 +97,18 @@
 //! Cells without SQL:
 //!
 //! ```
-//! use datafusion::prelude::{col, lit};
 //! use datafusion_tiledb::Array;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let weather = Array::open("./examples/data/weather_stations").await?;
-//! let frost = weather
+//! let january = weather
 //!     .scan()
 //!     .columns(["time", "temperature"])
 //!     .range("station", "Bergen"..="Bergen")
-//!     .filter(col("temperature").lt(lit(0)))
+//!     .range("time", "2024-01-01".."2024-02-01")
 //!     .collect()
 //!     .await?;
-//! # assert!(!frost.is_empty());
+//! # assert!(!january.is_empty());
 //! # Ok(())
 //! # }
 //! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
@@ -127,7 +127,6 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | [`reader`] | arrays without SQL |
 //! | [`session`] | sessions with arrays, and the one door for statements |
 //! | [`evolve`] | `ALTER TABLE`, and the functions that change schemas, metadata and groups |
 //! | [`functions`] | table functions that describe and maintain arrays |
@@ -166,7 +165,6 @@ pub mod functions;
 mod labels;
 pub mod optimizer;
 pub mod options;
-pub mod reader;
 pub mod scan;
 pub mod session;
 mod statements;
@@ -182,7 +180,6 @@ struct Readme;
 pub use catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group};
 pub use error::to_datafusion_error;
 pub use options::{AggregateFrom, NewValues, TableOptions};
-pub use reader::{Array, ArrayInsert, ArrayScan, DimensionRange, FragmentInfo};
 pub use session::{TileDbTableFactory, equip, execute, register};
 pub use stores::statement::{SessionStores, StatementStores, StoreOptions, StoreRequest};
 pub use table::open::TileDbTableBuilder;
@@ -190,9 +187,9 @@ pub use table::provider::TileDbTable;
 pub use table::session::TileDbSessionExt;
 pub use tiledb_engine;
 pub use tiledb_engine::{
-    ArrayBuilder, ArrayDefinition, Check, CheckOptions, ConsolidateMode, ConsolidateOptions,
+    Array, ArrayBuilder, ArrayDefinition, Check, CheckOptions, ConsolidateMode, ConsolidateOptions,
     EmptyCells, EncryptionKey, Engine, EngineOptions, Error, ErrorKind, Evolved, ExternalMembers,
     Finding, FixedText, GroupEdit, InvalidUtf8, LiteralValue, Location, MetadataCache,
-    MetadataEdit, MetadataValue, ReportRow, RequestLog, Result, SchemaEvolution, Severity, TimeAs,
-    VacuumMode, VacuumOptions, create_group,
+    MetadataEdit, MetadataValue, OpenOptions, ReportRow, RequestLog, Result, SchemaEvolution,
+    Severity, TimeAs, VacuumMode, VacuumOptions, create_group,
 };

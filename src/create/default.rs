@@ -14,7 +14,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, Volatility};
 use tiledb_engine::array::snapshot::Snapshot;
-use tiledb_engine::arrow::{TypeOptions, arrow_schema, fill_array};
+use tiledb_engine::arrow::{TypeOptions, arrow_schema, chosen_fill};
 use tiledb_engine::write::create::{LiteralValue, sql_name};
 use tiledb_engine::{Error, Result};
 
@@ -64,17 +64,9 @@ pub(crate) fn of_columns(array: &Snapshot, options: &TypeOptions) -> HashMap<Str
         .skip(array.schema.dimensions.len());
     let defaults = columns.zip(&array.schema.attributes);
     let defaults = defaults.filter_map(|((field, ty), attribute)| {
-        let usual = attribute.datatype.default_fill();
-        let mut elements = attribute.fill_value.chunks(usual.len().max(1));
-        let is_chosen = if attribute.nullable {
-            attribute.fill_valid
-        } else {
-            elements.any(|element| element != usual)
-        };
-        let shown = is_chosen.then(|| fill_array(attribute, ty, 1).ok())??;
+        let shown = chosen_fill(attribute, ty)?;
         let value = ScalarValue::try_from_array(&shown, 0).ok()?;
-        let default = Expr::Literal(value, None);
-        (!is_null(&shown)).then(|| (field.name().clone(), default))
+        Some((field.name().clone(), Expr::Literal(value, None)))
     });
     defaults.collect()
 }

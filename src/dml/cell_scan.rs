@@ -1,10 +1,8 @@
 //! A scan of an array's snapshot while a statement runs.
 
-use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
@@ -14,16 +12,11 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::array::table::ArrayTable;
-use tiledb_engine::arrow::stored_values;
-use tiledb_engine::geometry::domain::KeyBox;
-use tiledb_engine::geometry::key;
-use tiledb_engine::scan::EmptyCells;
-use tiledb_engine::write::dense::insert::{EXISTING_TYPES, ExistingCells};
 use tiledb_engine::{Error, Result};
 
 use crate::labels::LabelColumns;
+use crate::options::TableOptions;
 use crate::options::settings::TileDbSettings;
-use crate::options::{FloatColumns, TableOptions};
 use crate::scan::planning::shown;
 use crate::scan::query::{ScanFilters, ScanQuery};
 
@@ -102,71 +95,5 @@ impl CellScan {
         collect(plan, Arc::clone(&self.context))
             .await
             .map_err(failed)
-    }
-}
-
-/// Both conditions, or the one that there is.
-pub(super) fn joined(
-    a: Option<CellScanCondition>,
-    op: Operator,
-    b: CellScanCondition,
-) -> CellScanCondition {
-    match a {
-        None => b,
-        Some(a) => Arc::new(BinaryExpr::new(a, op, b)),
-    }
-}
-
-/// Reads existing cells of a dense array by a scan of their box.
-pub(super) struct SnapshotCells {
-    pub(super) snapshot: Snapshot,
-    pub(super) context: Arc<TaskContext>,
-}
-
-impl fmt::Debug for SnapshotCells {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SnapshotCells").finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl ExistingCells for SnapshotCells {
-    async fn read(&self, cells: &KeyBox) -> Result<Vec<Vec<ArrayRef>>> {
-        let options = TableOptions {
-            invalid_utf8: EXISTING_TYPES.invalid_utf8,
-            time_as: EXISTING_TYPES.time_as,
-            floats: FloatColumns::Stored,
-            as_stored: EXISTING_TYPES.as_stored,
-            fixed_text: EXISTING_TYPES.fixed_text,
-            empty_cells: EmptyCells::Skip,
-            ..TableOptions::default()
-        };
-        let scan = CellScan::new(&self.snapshot, options, &self.context)?;
-        let table = &scan.table;
-        let dimensions = table
-            .snapshot
-            .schema
-            .dimensions
-            .iter()
-            .zip(table.types.iter());
-        let mut condition = None;
-        for (index, ((dimension, ty), (lo, hi))) in dimensions.zip(cells.ranges()).enumerate() {
-            let ends = [lo, hi].map(|end| key::from_key(dimension.datatype, end));
-            let ends = stored_values(ty, ends.iter().map(|end| Some(end.as_slice())), None)?
-                .ok_or_else(|| Error::internal("a coordinate has a value"))?;
-            for (end, op) in [(0, Operator::GtEq), (1, Operator::LtEq)] {
-                let end = ScalarValue::try_from_array(&ends, end);
-                let end =
-                    end.map_err(|e| Error::internal("a coordinate is a value").with_source(e))?;
-                let bound = scan.compare(index, op, end);
-                condition = Some(joined(condition, Operator::And, bound));
-            }
-        }
-        let columns = (0..table.schema.fields().len()).collect();
-        let batches = scan.read(columns, condition, None).await?;
-        Ok(batches
-            .iter()
-            .map(|batch| batch.columns().to_vec())
-            .collect())
     }
 }

@@ -14,11 +14,12 @@ use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::geometry::order_key::KeyColumn;
 use tiledb_engine::storage::Storage;
 use tiledb_engine::write::clock::Clock;
+use tiledb_engine::write::order_numbers::OrderNumbers;
 
 use super::again::ReplannedStatement;
 use super::change::RowChange;
 use super::global_order::{GlobalOrderExec, TileDbOrderExec};
-use super::order_columns::{OrderNumber, OrderNumbers, no_dimensions};
+use super::order_columns::{OrderNumber, no_dimensions};
 use super::target::{ArrayTarget, UnpublishedArray};
 use super::write_exec::{TileDbWriteExec, WriteExec};
 use crate::error::to_datafusion_error;

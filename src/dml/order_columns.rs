@@ -1,4 +1,4 @@
-//! The columns that rows are sorted by before they are written: packed numbers, and strings.
+//! The numbers that rows are sorted by before they are written, as expressions.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -9,44 +9,11 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
-use tiledb_engine::arrow::{CellWriter, ColumnType, TypeOptions};
-use tiledb_engine::format::schema::ArraySchema;
-use tiledb_engine::geometry::key::Coordinate;
-use tiledb_engine::geometry::order_key::{KeyPart, OrderKeys};
-use tiledb_engine::write::checks::coordinates;
-use tiledb_engine::{Error, Result as OwnResult};
+use tiledb_engine::Error;
+use tiledb_engine::geometry::order_key::KeyPart;
+use tiledb_engine::write::order_numbers::OrderNumbers;
 
 use crate::error::to_datafusion_error;
-
-/// What the numbers of all rows of an array are computed with.
-#[derive(Debug)]
-pub(super) struct OrderNumbers {
-    schema: Arc<ArraySchema>,
-    keys: OrderKeys,
-    writers: Vec<CellWriter>,
-}
-
-impl OrderNumbers {
-    /// What the numbers of cells whose coordinates lie between `known` keys are computed with.
-    pub(super) fn new(
-        schema: &Arc<ArraySchema>,
-        types: &TypeOptions,
-        known: &[Option<(u64, u64)>],
-    ) -> OwnResult<Self> {
-        let dimensions = schema.dimensions.iter();
-        let writers = dimensions
-            .map(|dimension| CellWriter::new(ColumnType::of_dimension(dimension, types)?, false));
-        Ok(Self {
-            keys: OrderKeys::within(schema, known)?,
-            writers: writers.collect::<OwnResult<_>>()?,
-            schema: Arc::clone(schema),
-        })
-    }
-
-    pub(super) fn keys(&self) -> &OrderKeys {
-        &self.keys
-    }
-}
 
 /// One of the numbers that rows are sorted by; its children are the columns of all dimensions.
 #[derive(Debug)]
@@ -75,17 +42,8 @@ impl OrderNumber {
             .iter()
             .map(|dimension| dimension.evaluate(batch)?.into_array(batch.num_rows()))
             .collect::<Result<Vec<_>>>()?;
-        let OrderNumbers {
-            schema,
-            keys,
-            writers,
-        } = self.of.as_ref();
-        let coordinates =
-            coordinates(&schema.dimensions, writers, &columns).map_err(to_datafusion_error)?;
-        let of = |dim: usize| coordinates.get(dim);
-        let at = |dim: usize, cell: usize| of(dim).map_or(Coordinate::Key(0), |of| of.at(cell));
-        let keys_of = |dim: usize| of(dim)?.keys();
-        Ok(keys.numbers(&self.parts, batch.num_rows(), keys_of, at))
+        let numbers = self.of.of_rows(&self.parts, &columns, batch.num_rows());
+        numbers.map_err(to_datafusion_error)
     }
 }
 

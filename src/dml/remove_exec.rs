@@ -19,7 +19,8 @@ use tiledb_engine::write::announcement::ChangeAnnouncement;
 use tiledb_engine::write::commit::{FragmentRemoval, commit_delete, commit_removal};
 use tiledb_engine::write::delete::NewDeleteFile;
 use tiledb_engine::write::insert::WriteTarget;
-use tiledb_engine::write::requirement::{RequiredRegion, Requirement, StagedChange, check};
+use tiledb_engine::write::requirement::{RequiredRegion, Requirement, check};
+use tiledb_engine::write::staged_change::StagedChange;
 
 use super::again::settled;
 use super::change::{RowChange, latest_time};

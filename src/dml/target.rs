@@ -8,10 +8,11 @@ use datafusion::execution::TaskContext;
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::array::window::{OpenWindow, TimestampMs};
 use tiledb_engine::arrow::NullPolicy;
-use tiledb_engine::format::schema::{ArraySchema, DataOrder};
+use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::storage::Storage;
 use tiledb_engine::write::clock::Clock;
 use tiledb_engine::write::commit::CommittedFiles;
+use tiledb_engine::write::fields::check_unordered;
 use tiledb_engine::write::insert::WriteTarget;
 use tiledb_engine::{Error, Result};
 
@@ -67,24 +68,6 @@ impl UnpublishedArray {
     }
 }
 
-/// The values of an attribute with an order follow each other along the dimension. Such are the arrays of dimension labels,
-/// which are searched for values; one that is out of order would hide others.
-fn check_no_order(schema: &ArraySchema) -> Result<()> {
-    let mut attributes = schema.attributes.iter();
-    let ordered = attributes.find(|attribute| attribute.order != DataOrder::Unordered);
-    let Some(attribute) = ordered else {
-        return Ok(());
-    };
-    let order = match attribute.order {
-        DataOrder::Decreasing => "decreasing",
-        _ => "increasing",
-    };
-    Err(Error::unsupported(format!(
-        "the attribute {} holds dimension labels in {order} order, which a statement could break: write labels with libtiledb",
-        attribute.name
-    )))
-}
-
 impl ArrayTarget {
     /// The array as it is now, ready to be written to.
     pub(super) async fn open(&self, context: &TaskContext) -> Result<WriteTarget> {
@@ -99,7 +82,7 @@ impl ArrayTarget {
             )
             .with("array", self.storage.uri()));
         }
-        check_no_order(&self.schema).map_err(|e| e.with("array", self.storage.uri()))?;
+        check_unordered(&self.schema).map_err(|e| e.with("array", self.storage.uri()))?;
         let budget = PoolBudget::named("TileDbWrite", context.memory_pool(), self.storage.engine());
         Ok(WriteTarget {
             snapshot,

@@ -13,20 +13,21 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricB
 use futures::StreamExt;
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::array::window::TimestampMs;
-use tiledb_engine::geometry::domain::KeyBox;
 use tiledb_engine::write::announcement::ChangeAnnouncement;
 use tiledb_engine::write::clock::Clock;
 use tiledb_engine::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
 use tiledb_engine::write::delete::NewDeleteFile;
 use tiledb_engine::write::dense::coverage::check_covered;
 use tiledb_engine::write::dense::insert::DenseInsert;
+use tiledb_engine::write::dense::snapshot_cells::SnapshotCells;
 use tiledb_engine::write::fragment::StagedFragment;
 use tiledb_engine::write::insert::{DeleteScope, SparseInsert, WriteTarget};
 use tiledb_engine::write::pipeline::WrittenCounts;
-use tiledb_engine::write::requirement::{RequiredRegion, Requirement, StagedChange, check};
+use tiledb_engine::write::requirement::{RequiredRegion, Requirement, check};
+use tiledb_engine::write::staged_change::StagedChange;
+use tiledb_engine::write::staged_rows::StagedRows;
 use tiledb_engine::{Error, Result as OwnResult};
 
-use super::cell_scan::SnapshotCells;
 use super::change::RowChange;
 use super::changed_rows::ChangedRows;
 use super::nan_coordinates::check_none;
@@ -94,14 +95,6 @@ pub(super) struct WriteExecution {
     pub(super) context: Arc<TaskContext>,
 }
 
-/// Complete fragments that are not visible yet.
-struct StagedRows {
-    rows: u64,
-    fragments: Vec<StagedFragment>,
-    /// Boxes that were filled with what the array showed.
-    filled: Vec<KeyBox>,
-}
-
 /// A fragment, or several, that rows are added to.
 enum InsertWriter {
     Sparse(Box<SparseInsert>, ChangedRows),
@@ -144,9 +137,7 @@ impl WriteExecution {
             Err(error) => (None, Err(error)),
         };
         if let Err(error) = checked {
-            for fragment in staged.fragments {
-                fragment.withdraw().await;
-            }
+            staged.withdraw().await;
             if let Some(announced) = announced {
                 announced.end().await;
             }
@@ -198,28 +189,17 @@ impl WriteExecution {
             return Ok(());
         }
         let opened = [snapshot.seen()];
-        let requirement = |read, region| Requirement {
-            read,
-            region,
-            later_than: None,
-            inserts_since: None,
-            deletes_matter: true,
-        };
         let mut requirements = Vec::new();
         if !staged.filled.is_empty() {
-            requirements.push(requirement(&opened, RequiredRegion::Filled(&staged.filled)));
+            let filled = RequiredRegion::Filled(&staged.filled);
+            requirements.push(Requirement::unchanged(&opened, filled));
         }
         let (is_dense, uri) = (snapshot.schema.is_dense(), snapshot.storage.uri());
         let change = self.change.as_ref();
         let Some(change) = change.filter(|change| !change.is_plain_insert(uri)) else {
-            // A statement that replaces cells at a later time, and hasn't seen these rows, would hide or delete them. If both
-            // statements only insert, the rows of the later time are shown, as if their statement came after this one.
             let is_early = self.is_early.load(Ordering::Relaxed);
-            requirements.push(Requirement {
-                later_than: time,
-                inserts_since: (!is_dense && !is_early).then_some(TimestampMs(0)),
-                ..requirement(&opened, RequiredRegion::Written)
-            });
+            let tolerates_inserts = !is_dense && !is_early;
+            requirements.push(Requirement::of_insert(&opened, time, tolerates_inserts));
             return Box::pin(check(snapshot, &requirements, offered, clock)).await;
         };
         Box::pin(check_none(&change.removed_nans, snapshot, &self.context)).await?;
@@ -232,14 +212,14 @@ impl WriteExecution {
         let (read, read_boxes) = change.read(uri);
         let has_read = !read.is_empty();
         if has_read {
-            requirements.push(requirement(&read, region));
+            requirements.push(Requirement::unchanged(&read, region));
         } else if replaces {
             // Older cells are removed even if the statement hasn't seen them, but only if there is a delete.
             let removes = announced.is_some();
             requirements.push(Requirement {
                 later_than: time.filter(|_| removes),
                 inserts_since: removes.then_some(TimestampMs(0)),
-                ..requirement(&opened, region)
+                ..Requirement::unchanged(&opened, region)
             });
         }
         // Two changes of different cells, each of which has read what the other changes, have no order. A statement without
@@ -250,7 +230,7 @@ impl WriteExecution {
             requirements.push(Requirement {
                 inserts_since: Some(TimestampMs(0)),
                 deletes_matter: false,
-                ..requirement(&read, region)
+                ..Requirement::unchanged(&read, region)
             });
         }
         if replaces && is_dense {
@@ -391,7 +371,7 @@ impl WriteExecution {
     fn dense(&self, opened: WriteTarget) -> OwnResult<InsertWriter> {
         let existing = Arc::new(SnapshotCells {
             snapshot: opened.snapshot.clone(),
-            context: Arc::clone(&self.context),
+            budget: Arc::clone(&opened.budget),
         });
         let scratch = Arc::new(DiskScratch::new(&self.context, &self.metrics));
         let insert = DenseInsert::begin(opened, existing, scratch)?;

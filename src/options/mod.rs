@@ -32,7 +32,7 @@ use tiledb_engine::arrow::{FixedText, FloatBits, InvalidUtf8, TimeAs, TypeOption
 use tiledb_engine::filter::EncryptionKey;
 use tiledb_engine::scan::EmptyCells;
 use tiledb_engine::storage::ExternalMembers;
-use tiledb_engine::{Error, Result, ResultExt};
+use tiledb_engine::{Error, OpenOptions, Result, ResultExt};
 
 use self::encryption::{KEY, KEY_FILE, KEY_VARIABLE};
 use self::keys::{unknown, without_prefix};
@@ -154,6 +154,36 @@ impl TableOptions {
             },
             as_stored: self.as_stored,
             fixed_text: self.fixed_text,
+        }
+    }
+}
+
+/// The options that also apply without SQL.
+impl From<&TableOptions> for OpenOptions {
+    fn from(options: &TableOptions) -> Self {
+        let mut open = Self::new()
+            .invalid_utf8(options.invalid_utf8)
+            .time_as(options.time_as)
+            .fixed_text(options.fixed_text)
+            .empty_cells(options.empty_cells);
+        if let Some(ms) = options.timestamp_start {
+            open = open.timestamp_start(ms);
+        }
+        if let Some(ms) = options.timestamp_end {
+            open = open.timestamp_end(ms);
+        }
+        if let Some(ms) = options.write_timestamp {
+            open = open.write_timestamp(ms);
+        }
+        if options.all_versions {
+            open = open.all_versions();
+        }
+        if options.system_columns {
+            open = open.system_columns();
+        }
+        match &options.encryption_key {
+            Some(key) => open.encryption_key(Arc::clone(key)),
+            None => open,
         }
     }
 }

@@ -11,7 +11,8 @@ use tiledb_engine::array::snapshot::{Snapshot, SnapshotSuccessor};
 use tiledb_engine::array::table::ArrayTable;
 use tiledb_engine::geometry::subarray::Subarray;
 use tiledb_engine::memory::budget::MemoryBudget;
-use tiledb_engine::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
+use tiledb_engine::scan::shown::ShownColumns;
+use tiledb_engine::scan::{Predicate, ScanPlan, ScanSpec, ScanWays};
 
 use crate::error::is_conflict;
 use crate::error::to_datafusion_error;
@@ -77,25 +78,14 @@ pub(crate) fn shown(
     snapshot: Snapshot,
     options: &TableOptions,
 ) -> tiledb_engine::Result<ArrayTable> {
-    let dense = snapshot.schema.is_dense();
-    if dense && options.all_versions {
-        return Err(tiledb_engine::Error::invalid(
-            "option \"tiledb.all_versions\" is for sparse arrays, and this array is dense: read it as of several times \
-             instead, or through windows of time",
-        )
-        .with("array", snapshot.storage.uri()));
-    }
-    let mut table = ArrayTable::new(snapshot, &options.types())?;
-    if dense && options.empty_cells == EmptyCells::Null {
-        table = table.with_nullable_attributes();
-    }
-    if options.system_columns {
-        table = table.with_system_columns()?;
-    }
-    match options.floats {
-        FloatColumns::Both => table.with_stored_floats(),
-        FloatColumns::Shown | FloatColumns::Stored => Ok(table),
-    }
+    let shown = ShownColumns {
+        types: options.types(),
+        empty_cells: options.empty_cells,
+        all_versions: options.all_versions,
+        system_columns: options.system_columns,
+        stored_floats: options.floats == FloatColumns::Both,
+    };
+    ArrayTable::shown(snapshot, &shown)
 }
 
 impl ScanQuery {

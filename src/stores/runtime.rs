@@ -48,11 +48,6 @@ impl ArrayRuntime {
         Self { engine, ..self }
     }
 
-    /// The runtime alone.
-    pub(crate) fn env(&self) -> &Arc<RuntimeEnv> {
-        &self.env
-    }
-
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -1,5 +1,6 @@
 //! Arrays as tables of a session: the [provider](provider::TileDbTable), how it is opened, and how paths name it.
 
+mod insert;
 pub(crate) mod open;
 pub mod provider;
 pub(crate) mod session;

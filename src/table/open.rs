@@ -55,7 +55,7 @@ where
         .map_err(|_| Error::internal("opening the array ended in a panic"))?
 }
 
-/// Opens a [`TileDbTable`], or an [`Array`](crate::Array), with options; see [`TileDbTable::builder`].
+/// Opens a [`TileDbTable`] with options; see [`TileDbTable::builder`].
 #[derive(Debug, Clone)]
 pub struct TileDbTableBuilder {
     uri: String,
@@ -164,12 +164,16 @@ impl TileDbTableBuilder {
 
     /// Opens the array.
     pub async fn open(self) -> Result<TileDbTable> {
-        let (storage, options, _) = self.into_parts()?;
-        TileDbTable::open_storage(storage, options).await
+        let options = self.options.clone();
+        TileDbTable::open_storage(self.storage()?, options).await
     }
 
-    /// The storage to read, the options, and the runtime of the session, if one was given.
-    pub(crate) fn into_parts(self) -> Result<(Storage, TableOptions, Option<ArrayRuntime>)> {
+    /// The storage of the array or group, with its key, the engine and the object store of the session. It is what functions
+    /// without SQL take, such as [`Array::open`](tiledb_engine::Array::open) and [`Array::check`](tiledb_engine::Array::check).
+    ///
+    /// # Errors
+    /// There is no object store for the URL.
+    pub fn storage(self) -> Result<Storage> {
         let runtime = match (self.runtime, &self.engine) {
             (Some(runtime), Some(engine)) => Some(runtime.in_engine(engine.clone())),
             (runtime, _) => runtime,
@@ -190,6 +194,6 @@ impl TileDbTableBuilder {
         if let Some(cache) = self.cache {
             storage = storage.with_cache(cache);
         }
-        Ok((storage, self.options, runtime))
+        Ok(storage)
     }
 }

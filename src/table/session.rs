@@ -8,9 +8,12 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::{DataFrame, SessionContext};
 use tiledb_engine::Location;
+use tiledb_engine::memory::budget::MemoryBudget;
 
 use crate::error::to_datafusion_error;
+use crate::stores::budget::PoolBudget;
 use crate::stores::location::locate;
+use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
 
 /// Opens arrays in a session, as `read_parquet` and `register_parquet` do with files. URLs are read through the object
@@ -66,6 +69,24 @@ pub trait TileDbSessionExt {
     /// ```
     fn tiledb_location(&self, uri: &str) -> Result<Location>;
 
+    /// The memory pool of the session, as a budget for scans, inserts, checks and consolidations without SQL. `consumer` is the
+    /// name under which the pool shows what they have reserved.
+    ///
+    /// ```
+    /// use datafusion::prelude::SessionContext;
+    /// use datafusion_tiledb::{Array, TileDbSessionExt};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ctx = SessionContext::new();
+    /// let weather = Array::open(ctx.tiledb_location("./examples/data/weather_stations")?).await?;
+    /// let rows = weather.scan().memory(ctx.tiledb_budget("weather")).collect().await?;
+    /// assert!(!rows.is_empty());
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+    /// ```
+    fn tiledb_budget(&self, consumer: &str) -> Arc<dyn MemoryBudget>;
+
     /// Registers the array at a path or URL as the table `name`. Each query reads its current state.
     ///
     /// Fails if there is no array, if the session has no object store for the URL, or if the table exists already.
@@ -84,6 +105,15 @@ impl TileDbSessionExt for SessionContext {
 
     fn tiledb_location(&self, uri: &str) -> Result<Location> {
         locate(uri, &self.runtime_env()).map_err(to_datafusion_error)
+    }
+
+    fn tiledb_budget(&self, consumer: &str) -> Arc<dyn MemoryBudget> {
+        let runtime = ArrayRuntime::of_context(self);
+        Arc::new(PoolBudget::named(
+            consumer,
+            &runtime.memory_pool,
+            runtime.engine(),
+        ))
     }
 
     async fn register_tiledb(&self, name: &str, uri: &str) -> Result<()> {

@@ -246,6 +246,12 @@ impl From<std::num::TryFromIntError> for Error {
     }
 }
 
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
 /// Adds context to the error of a result.
 pub trait ResultExt<T> {
     /// See [`Error::with`]; `value` is computed only for an error.

@@ -5,12 +5,32 @@
 //! evolves and maintains arrays. It needs neither libtiledb nor a query engine. For SQL, see the crate `datafusion-tiledb`,
 //! which is built on it.
 //!
+//! ```
+//! use tiledb_engine::Array;
+//!
+//! # async fn example() -> tiledb_engine::Result<()> {
+//! let weather = Array::open("../../examples/data/weather_stations").await?;
+//! println!("{} {:?}", weather.schema(), weather.non_empty_domain());
+//! let scan = weather.scan().columns(["time", "temperature"]).range("station", "Bergen"..="Cairo");
+//! for batch in scan.collect().await? {
+//!     println!("{} rows", batch.num_rows());
+//! }
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+//! ```
+//!
+//! - [`Array`] describes an array, reads its cells as record batches, and inserts rows. [`OpenOptions`] opens it as of a time,
+//!   with a key, or in an engine.
 //! - [`Engine`] has the cache, the threads and the idle buffers that arrays share. A program that names none uses one of the process.
 //! - [`ArrayBuilder`] creates arrays.
 //! - [`SchemaEvolution`] adds and drops columns of an array, extends enumerations, and grows the current domain.
 //! - [`MetadataEdit`] sets and deletes metadata of an array or a group; [`create_group`] and [`GroupEdit`] make groups.
-//! - [`maintain`] takes care of arrays: it [checks](maintain::check) them, [consolidates](maintain::consolidate) their
-//!   fragments, and [removes](maintain::vacuum) replaced files.
+//! - [`Array::check`], [`Array::consolidate`] and [`Array::vacuum`] take care of arrays: they find what is wrong with one, merge
+//!   its fragments, and remove replaced files.
+//!
+//! An array is where a [`Location`] says: a folder of this machine, or one of an object store. A path or a `file://` URL is
+//! enough for the former. A [`Storage`] is a location with a key and an engine.
 //!
 //! # Layers
 //!
@@ -18,6 +38,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | [`handle`] | an array as one value: describe, scan, insert |
 //! | [`maintain`] | the care of arrays: what is wrong with one, consolidation, vacuum |
 //! | [`write`](mod@write) | changes of arrays, and the commits that make them visible |
 //! | [`scan`] | from a request to batches: the plan, its units of work, the streams that read them |
@@ -46,6 +67,7 @@ pub mod error;
 pub mod filter;
 pub mod format;
 pub mod geometry;
+pub mod handle;
 pub mod maintain;
 pub mod memory;
 pub mod scan;
@@ -68,12 +90,18 @@ pub use arrow::{FixedText, InvalidUtf8, TimeAs};
 pub use error::{Error, ErrorKind, Result, ResultExt};
 pub use filter::EncryptionKey;
 pub use format::metadata::MetadataValue;
+pub use handle::{
+    Array, ArrayBatches, ArrayInsert, ArrayScan, ArrowValue, DimensionRange, FragmentInfo,
+    OpenOptions,
+};
 pub use maintain::check::{Check, CheckOptions, Finding, Severity};
 pub use maintain::consolidate::{ConsolidateMode, ConsolidateOptions};
 pub use maintain::report::ReportRow;
 pub use maintain::vacuum::{VacuumMode, VacuumOptions};
 pub use scan::EmptyCells;
-pub use storage::{Engine, EngineOptions, ExternalMembers, Location, MetadataCache, RequestLog};
+pub use storage::{
+    Engine, EngineOptions, ExternalMembers, Location, MetadataCache, RequestLog, Storage,
+};
 pub use write::array_metadata::MetadataEdit;
 pub use write::create::{ArrayBuilder, ArrayDefinition, LiteralValue};
 pub use write::evolve::{Evolved, SchemaEvolution};

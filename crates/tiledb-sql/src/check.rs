@@ -10,7 +10,7 @@ use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion_tiledb::dml::progress::RunningMaintenance;
 use datafusion_tiledb::to_datafusion_error;
-use datafusion_tiledb::{Check, CheckOptions, Finding, TileDbTable};
+use datafusion_tiledb::{Array, Check, CheckOptions, Finding, TileDbSessionExt, TileDbTable};
 use futures::TryStreamExt;
 use tiledb_engine::maintain::check::Rule;
 
@@ -84,10 +84,12 @@ impl Shell {
         drop(self.ctx.table_provider(place).await);
         let options = CheckOptions::default()
             .with_metadata_only(args.metadata_only)
-            .with_exact_statistics(args.exact_statistics);
-        let mut check = TileDbTable::builder(&args.place)
+            .with_exact_statistics(args.exact_statistics)
+            .with_budget(self.ctx.tiledb_budget("TileDbCheck"));
+        let storage = TileDbTable::builder(&args.place)
             .session(&self.ctx)
-            .check(options)
+            .storage();
+        let mut check = Array::check(storage.map_err(to_datafusion_error)?, options)
             .map_err(to_datafusion_error)?;
         let mut showing = ShownProgress::begin(&self.watch, quiet);
         let maintenance = RunningMaintenance::Check(Arc::clone(check.progress()));

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::{CheckOptions, ErrorKind, Location, Severity, TileDbTable, register};
+use datafusion_tiledb::{Array, CheckOptions, ErrorKind, Location, Severity, register};
 use futures::{StreamExt, TryStreamExt, stream};
 use libtest_mimic::Failed;
 use object_store::memory::InMemory;
@@ -341,8 +341,8 @@ async fn check(store: &InMemory) -> Result<(), Failed> {
         let store: Arc<dyn ObjectStore> = Arc::new(copy_of(store).await?);
         let uri = format!("crash://store/{place}");
         let location = Location::new(store, Path::from(place), uri.as_str());
-        let check = TileDbTable::builder(uri).location(location);
-        let findings: Vec<_> = check.check(CheckOptions::default())?.collect().await;
+        let check = Array::check(location, CheckOptions::default())?;
+        let findings: Vec<_> = check.collect().await;
         for finding in findings {
             match finding {
                 // `check` reports the condition until it is rewritten.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::{ErrorKind, TileDbTable};
+use datafusion_tiledb::{Array, ErrorKind, TileDbSessionExt, TileDbTable};
 use futures::TryStreamExt;
 use libtest_mimic::Failed;
 use tiledb_engine::Engine;
@@ -65,9 +65,9 @@ async fn memory() -> Result<(), Failed> {
             .build_arc()?;
         let ctx = SessionContext::new_with_config_rt(SessionConfig::new(), runtime);
         let path = golden::folder().join("weather_stations");
-        let check = TileDbTable::builder(path.display().to_string())
-            .session(&ctx)
-            .check(CheckOptions::default())?;
+        let location = ctx.tiledb_location(&path.display().to_string())?;
+        let options = CheckOptions::default().with_budget(ctx.tiledb_budget("check"));
+        let check = Array::check(location, options)?;
         let found: Result<Vec<_>, _> = check.try_collect().await;
         match found {
             Ok(found) if suffices && found.is_empty() => {}
@@ -91,7 +91,7 @@ async fn counts() -> Result<(), Failed> {
         ("dense_ragged", 1, 77),
     ] {
         let path = golden::folder().join(array).display().to_string();
-        let mut check = datafusion_tiledb::Array::check(path.clone())?;
+        let mut check = Array::check(&path, CheckOptions::default())?;
         while check.try_next().await?.is_some() {}
         let counts = check.progress().counts();
         let all = (counts.fragments, counts.all_fragments);
@@ -99,7 +99,7 @@ async fn counts() -> Result<(), Failed> {
             return Err(format!("{array}: {counts:?}").into());
         }
         let options = CheckOptions::default().with_metadata_only(true);
-        let mut check = TileDbTable::builder(path).check(options)?;
+        let mut check = Array::check(&path, options)?;
         while check.try_next().await?.is_some() {}
         let counts = check.progress().counts();
         if counts.fragments != fragments || counts.cells != 0 || counts.tiles != 0 {
@@ -141,7 +141,7 @@ async fn keys() -> Result<(), Failed> {
         if let Some(key) = key {
             builder = builder.option("encryption_key", &key)?;
         }
-        let check = builder.check(CheckOptions::default())?;
+        let check = Array::check(builder.storage()?, CheckOptions::default())?;
         let found: Result<Vec<_>, _> = check.try_collect().await;
         match found {
             Err(e) if e.kind() == ErrorKind::Encryption => {}

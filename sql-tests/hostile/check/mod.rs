@@ -9,7 +9,7 @@ mod statistics;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use datafusion_tiledb::TileDbTable;
+use datafusion_tiledb::{Array, TileDbTable};
 use futures::TryStreamExt;
 use libtest_mimic::Failed;
 use serde_json::Value;
@@ -112,7 +112,7 @@ async fn passes(array: PathBuf, entry: Value) -> Result<(), Failed> {
     for (key, value) in golden::options(&entry) {
         builder = builder.option(&key, &value)?;
     }
-    let mut check = builder.check(CheckOptions::default())?;
+    let mut check = Array::check(builder.storage()?, CheckOptions::default())?;
     let mut found = Vec::new();
     while let Some(finding) = check.try_next().await? {
         if finding.severity() != Severity::Leftover {

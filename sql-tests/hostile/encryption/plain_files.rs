@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::{
-    EncryptionKey, GroupEdit, MetadataEdit, TileDbGroup, TileDbTable, create_group,
+    Array, EncryptionKey, GroupEdit, MetadataEdit, TileDbGroup, TileDbTable, create_group,
 };
 use libtest_mimic::Failed;
 use tiledb_engine::format::datatype::Datatype;
@@ -124,7 +124,7 @@ async fn plain_files() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     forged.write(folder.path());
     let builder = TileDbTable::builder(folder.path().display().to_string());
-    let array = builder.option("encryption_key", KEY)?.open_array().await?;
+    let array = Array::open(builder.option("encryption_key", KEY)?.storage()?).await?;
     let outcome = array.metadata().await;
     check(
         "metadata",

@@ -11,7 +11,7 @@ use datafusion::error::Result;
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream_partitioned};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{Array, register};
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use libtest_mimic::Failed;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
@@ -438,17 +438,12 @@ async fn late_without_sql(create: &str) -> Result<(), Failed> {
         let array = Array::open(&shelf.uri).await?;
         let scan = || array.scan().columns(["x", "v"]).partitions(partitions);
         let expected = sorted(&scan().collect().await?);
-        let streams = scan().streams().await?;
+        let stream = scan().stream().await?;
         shelf.vacuum().await?;
         let other = shelf.open(1, "").await?;
         let more = "INSERT INTO t VALUES (17, 1)";
         other.sql(more).await?.collect().await?;
-        let batches = futures::stream::iter(streams)
-            .flatten()
-            .collect::<Vec<_>>()
-            .await
-            .into_iter()
-            .collect::<Result<Vec<_>>>()?;
+        let batches = stream.try_collect::<Vec<_>>().await?;
         assert_eq!(sorted(&batches), expected);
         assert_eq!(sorted(&scan().collect().await?), expected);
         // What was vacuumed without a substitute is missed, and nothing else is shown for it.

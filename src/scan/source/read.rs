@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::BatchCoalescer;
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::datasource::source::OpenArgs;
+use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use tiledb_engine::memory::budget::MemoryBudget;
 use tiledb_engine::scan::ScanPlan;
+use tiledb_engine::scan::coalesce::coalesce;
 use tiledb_engine::scan::context::ScanContext;
 use tiledb_engine::scan::metrics::ScanMetrics;
 use tiledb_engine::scan::stream::read_units;
@@ -154,8 +154,14 @@ impl TileDbSource {
         let batches = with_labels(read_units(scan, units), self.planned.labels.clone(), budget);
         let batch_size = context.session_config().batch_size();
         let schema = Arc::clone(&self.planned.schema);
-        let batches = coalesce(batches, Arc::clone(&schema), batch_size, self.fetch)
-            .inspect(move |_| published.update());
+        let batches = coalesce(
+            batches,
+            Arc::clone(&schema),
+            batch_size,
+            self.fetch,
+            DataFusionError::from,
+        )
+        .inspect(move |_| published.update());
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 }
@@ -187,52 +193,4 @@ fn with_labels(
         async move { labels.apply(batch, &memory).await }
     });
     labelled.map_err(to_datafusion_error).boxed()
-}
-
-/// Combines small batches; large ones are passed on. Ends after `fetch` rows.
-pub(super) fn coalesce(
-    batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
-    schema: SchemaRef,
-    batch_size: usize,
-    fetch: Option<usize>,
-) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    // Batches need not be larger than the limit.
-    let batch_size = fetch.map_or(batch_size, |fetch| batch_size.min(fetch.max(1)));
-    let coalescer = BatchCoalescer::new(schema, batch_size)
-        .with_biggest_coalesce_batch_size(Some(batch_size / 2));
-    let state = (
-        Box::pin(batches),
-        coalescer,
-        fetch.unwrap_or(usize::MAX),
-        false,
-    );
-    futures::stream::try_unfold(
-        state,
-        |(mut batches, mut coalescer, mut left, mut ended)| async move {
-            loop {
-                if left == 0 {
-                    return Ok(None);
-                }
-                if let Some(batch) = coalescer.next_completed_batch() {
-                    let batch = if batch.num_rows() > left {
-                        batch.slice(0, left)
-                    } else {
-                        batch
-                    };
-                    left -= batch.num_rows();
-                    return Ok(Some((batch, (batches, coalescer, left, ended))));
-                }
-                if ended {
-                    return Ok(None);
-                }
-                match batches.next().await {
-                    Some(batch) => coalescer.push_batch(batch?)?,
-                    None => {
-                        coalescer.finish_buffered_batch()?;
-                        ended = true;
-                    }
-                }
-            }
-        },
-    )
 }

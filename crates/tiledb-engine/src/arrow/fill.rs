@@ -54,6 +54,20 @@ pub fn fill_array(attribute: &Attribute, ty: &ColumnType, n: usize) -> Result<Ar
     repeat(&one, n)
 }
 
+/// The fill value of an attribute as an array of length 1, if somebody chose it: it is neither NULL nor the usual one of its
+/// type.
+pub fn chosen_fill(attribute: &Attribute, ty: &ColumnType) -> Option<ArrayRef> {
+    let usual = attribute.datatype.default_fill();
+    let mut elements = attribute.fill_value.chunks(usual.len().max(1));
+    let is_chosen = if attribute.nullable {
+        attribute.fill_valid
+    } else {
+        elements.any(|element| element != usual)
+    };
+    let shown = is_chosen.then(|| fill_array(attribute, ty, 1).ok())??;
+    (shown.logical_null_count() == 0).then_some(shown)
+}
+
 /// The first value of an array, `n` times.
 pub fn repeat(value: &ArrayRef, n: usize) -> Result<ArrayRef> {
     let one = value.to_data().get_slice_memory_size().unwrap_or(0);

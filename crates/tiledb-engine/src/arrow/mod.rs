@@ -22,7 +22,7 @@ mod tests;
 pub use bits::validity_to_nulls;
 pub use column_type::cells::{CellData, UnfilteredCells};
 pub use column_type::{CellShape, ColumnType, check_problem};
-pub use fill::{fill_array, repeat, repeated_bytes, stored_values};
+pub use fill::{chosen_fill, fill_array, repeat, repeated_bytes, stored_values};
 pub use floats::{FloatBits, with_one_zero};
 pub use schema::{
     ATTRIBUTE_ROLE, ArrayEnumerations, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, LABEL_ROLE,

@@ -7,6 +7,7 @@
 //! A [`plan::ScanPlan`] is a value: it names scan units, and each unit is read on its own, in any order, by any
 //! partition. Only [`stream`] and the loading of metadata in [`plan`] await; decoding runs off the polling threads.
 
+pub mod coalesce;
 pub mod context;
 pub mod dense;
 pub mod metrics;
@@ -16,6 +17,7 @@ mod parts;
 pub mod plan;
 mod rounds;
 mod rows;
+pub mod shown;
 pub mod sparse;
 pub mod spec;
 pub mod stream;

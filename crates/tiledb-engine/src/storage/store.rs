@@ -39,7 +39,7 @@ use super::engine::Engine;
 use super::listing::FileInfo;
 use super::location::Location;
 use super::request_log::{IoCounters, RequestLog};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::generic_tile::{self, GenericTileContext};
 use crate::filter::{EncryptionKey, GenericTile, KeyFingerprint};
 use crate::memory::budget::MemoryBudget;
@@ -290,6 +290,31 @@ impl Storage {
 impl From<Location> for Storage {
     fn from(location: Location) -> Self {
         Self::new(location)
+    }
+}
+
+impl TryFrom<&str> for Storage {
+    type Error = Error;
+
+    /// The storage at a local path or a `file://` URL.
+    fn try_from(path_or_url: &str) -> Result<Self> {
+        Location::local(path_or_url).map(Self::new)
+    }
+}
+
+impl TryFrom<&String> for Storage {
+    type Error = Error;
+
+    fn try_from(path_or_url: &String) -> Result<Self> {
+        Self::try_from(path_or_url.as_str())
+    }
+}
+
+impl TryFrom<String> for Storage {
+    type Error = Error;
+
+    fn try_from(path_or_url: String) -> Result<Self> {
+        Self::try_from(path_or_url.as_str())
     }
 }
 

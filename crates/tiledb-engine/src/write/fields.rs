@@ -14,7 +14,7 @@ use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::fragment::data_files::{FilePart, FileStem};
 use crate::format::fragment::slots::FieldSlots;
-use crate::format::schema::{ArraySchema, CellValNum};
+use crate::format::schema::{ArraySchema, CellValNum, DataOrder};
 use crate::format::version::FormatVersion;
 use crate::tile::decode::cell_numbers_context;
 
@@ -222,6 +222,27 @@ fn context(datatype: Datatype, schema: &ArraySchema) -> TileContext {
         fragment_version: FormatVersion::WRITTEN,
         var_data: false,
     }
+}
+
+/// The values of an attribute with an order follow each other along the dimension. Such are the arrays of dimension labels,
+/// which are searched for values; one that is out of order would hide others.
+///
+/// # Errors
+/// An attribute has an order.
+pub fn check_unordered(schema: &ArraySchema) -> Result<()> {
+    let mut attributes = schema.attributes.iter();
+    let ordered = attributes.find(|attribute| attribute.order != DataOrder::Unordered);
+    let Some(attribute) = ordered else {
+        return Ok(());
+    };
+    let order = match attribute.order {
+        DataOrder::Decreasing => "decreasing",
+        _ => "increasing",
+    };
+    Err(Error::unsupported(format!(
+        "the attribute {} holds dimension labels in {order} order, which a statement could break: write labels with libtiledb",
+        attribute.name
+    )))
 }
 
 /// Writers of all columns of a table, dimensions first, whether or not fragments store them.

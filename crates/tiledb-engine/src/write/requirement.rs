@@ -13,10 +13,9 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::announcement::ChangeAnnouncement;
 use super::clock::Clock;
 use super::delete::deletes_nothing;
-use super::fragment::StagedFragment;
+use super::staged_change::StagedChange;
 use crate::array::deletes::TimedDelete;
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::{AnnouncedChange, DEAD_AFTER_MS, Snapshot, SnapshotContents};
@@ -46,44 +45,6 @@ pub enum RequiredRegion<'a> {
     Selected(&'a [Vec<DomainRange>]),
 }
 
-/// The part of a change that others can see before its commit.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct StagedChange<'a> {
-    /// Complete fragments.
-    pub fragments: &'a [StagedFragment],
-    /// The announcement of a change without a fragment.
-    pub announced: Option<&'a ChangeAnnouncement>,
-}
-
-impl StagedChange<'_> {
-    fn names(&self) -> HashSet<&str> {
-        let fragments = self.fragments.iter().map(|staged| &staged.name);
-        let names = fragments.chain(self.announced.map(|announced| &announced.name));
-        names.map(|name| name.name.as_str()).collect()
-    }
-
-    /// The time and name that decide whether others wait for the change, or it for them.
-    fn age(&self) -> Option<(u64, &str)> {
-        let announced = self
-            .announced
-            .map(|announced| &announced.name)
-            .map(|name| (name.t1, name.name.as_str()));
-        let fragments = self
-            .fragments
-            .iter()
-            .map(|staged| staged.age())
-            .map(|(time, name)| (time, name.as_str()));
-        fragments.chain(announced).min()
-    }
-
-    /// When the first part was complete.
-    fn since(&self) -> Option<u64> {
-        let fragments = self.fragments.iter().map(|staged| staged.completed.0);
-        let announced = self.announced.map(|announced| announced.since.0);
-        fragments.chain(announced).min()
-    }
-}
-
 /// What a change depends on.
 #[derive(Debug)]
 pub struct Requirement<'a> {
@@ -99,6 +60,34 @@ pub struct Requirement<'a> {
     /// Whether deletes by a stored condition matter. Such a delete depends on all cells that its condition may select. If it can't
     /// delete a cell that this change writes, it comes after this change.
     pub deletes_matter: bool,
+}
+
+impl<'a> Requirement<'a> {
+    /// Nobody has changed cells of a region since the change has `read` them.
+    pub fn unchanged(read: &'a [SnapshotContents], region: RequiredRegion<'a>) -> Self {
+        Self {
+            read,
+            region,
+            later_than: None,
+            inserts_since: None,
+            deletes_matter: true,
+        }
+    }
+
+    /// What rows of a `time` depend on that a statement only inserts: a statement that replaces cells at a later time, and
+    /// hasn't seen these rows, would hide or delete them. If both statements only insert, the rows of the later time are
+    /// shown, as if their statement came after this one. So inserts of others don't matter, if `tolerates_inserts`.
+    pub fn of_insert(
+        opened: &'a [SnapshotContents],
+        time: Option<TimestampMs>,
+        tolerates_inserts: bool,
+    ) -> Self {
+        Self {
+            later_than: time,
+            inserts_since: tolerates_inserts.then_some(TimestampMs(0)),
+            ..Self::unchanged(opened, RequiredRegion::Written)
+        }
+    }
 }
 
 /// The fragments or deletes of others that meet a change.

@@ -55,7 +55,7 @@ impl From<String> for LiteralValue {
 
 impl LiteralValue {
     /// The bytes of one element.
-    pub(super) fn element(&self, datatype: Datatype) -> Result<Vec<u8>> {
+    pub(crate) fn element(&self, datatype: Datatype) -> Result<Vec<u8>> {
         match self {
             Self::Text(text) => parse_element(datatype, text),
             Self::Bytes(bytes) => sized(datatype, CellValNum::Fixed(1), bytes.clone()),
@@ -73,11 +73,7 @@ impl LiteralValue {
 
 impl LiteralValue {
     /// The bytes of a cell that shows this value: text stands for itself, whatever it looks like.
-    pub(in crate::write) fn shown_cell(
-        &self,
-        datatype: Datatype,
-        count: CellValNum,
-    ) -> Result<Vec<u8>> {
+    pub(crate) fn shown_cell(&self, datatype: Datatype, count: CellValNum) -> Result<Vec<u8>> {
         match self {
             Self::Text(text) if datatype.is_string() => {
                 let bytes = padded(datatype, count, encode_text(datatype, text))?;

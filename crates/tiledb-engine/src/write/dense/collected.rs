@@ -16,7 +16,7 @@ use super::boxes::TouchedTiles;
 use super::given::{GivenCells, decode, encode};
 use super::segments::{RowSegment, in_order_of_tiles, segments};
 use crate::arrow::{CellWriter, RefusedValue};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::geometry::tile_grid::TileGrid;
 use crate::memory::budget::{Grant, MemoryBudget};
 
@@ -27,6 +27,19 @@ pub trait RecordStore: fmt::Debug + Send + Sync {
     /// # Errors
     /// The disk is full, or must not be used.
     fn keep(&self, records: &mut dyn Iterator<Item = Vec<u8>>) -> Result<RecordReader>;
+}
+
+/// Keeps nothing: rows that don't fit into memory are refused.
+#[derive(Debug)]
+pub struct NoRecordStore;
+
+impl RecordStore for NoRecordStore {
+    fn keep(&self, _records: &mut dyn Iterator<Item = Vec<u8>>) -> Result<RecordReader> {
+        Err(Error::new(
+            ErrorKind::OutOfMemory,
+            "the rows don't fit into the memory that may be used: allow more, or write them in several inserts",
+        ))
+    }
 }
 
 /// Records that are read back.

@@ -11,4 +11,5 @@ pub mod coverage;
 mod given;
 pub mod insert;
 mod segments;
+pub mod snapshot_cells;
 mod tiler;

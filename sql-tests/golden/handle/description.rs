@@ -2,15 +2,21 @@
 
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
-use datafusion_tiledb::{Array, DimensionRange};
+use datafusion_tiledb::{Array, OpenOptions};
 use libtest_mimic::Failed;
+use tiledb_engine::{ArrowValue, DimensionRange};
 
 use super::{expect, path};
 use crate::support::neutral_rows;
 
+fn scalar(value: &ArrowValue) -> ScalarValue {
+    ScalarValue::try_from_array(value.as_array(), 0).expect("an array of one value")
+}
+
 fn ends(ranges: Option<Vec<DimensionRange>>) -> Vec<(String, ScalarValue, ScalarValue)> {
     let ranges = ranges.unwrap_or_default().into_iter();
-    ranges.map(|r| (r.dimension, r.low, r.high)).collect()
+    let ends = |r: DimensionRange| (r.dimension, scalar(&r.low), scalar(&r.high));
+    ranges.map(ends).collect()
 }
 
 trial!(fragments);
@@ -110,17 +116,18 @@ trial!(metadata);
 async fn metadata() -> Result<(), Failed> {
     let array = Array::open(path("metadata")).await?;
     let metadata = array.metadata().await?;
-    let text = |key: &str| metadata.get(key).and_then(|v| v.try_as_str().flatten());
+    let value = |key: &str| metadata.get(key).map(scalar);
+    let text = |text: &str| Some(ScalarValue::Utf8View(Some(text.to_owned())));
     expect(
         "scale",
-        metadata.get("scale"),
-        Some(&ScalarValue::Float64(Some(0.5))),
+        value("scale"),
+        Some(ScalarValue::Float64(Some(0.5))),
     )?;
-    expect("unit", text("unit"), Some("größe"))?;
-    expect("empty", text("empty"), Some(""))?;
-    let then = Array::builder(path("metadata"))
+    expect("unit", value("unit"), text("größe"))?;
+    expect("empty", value("empty"), text(""))?;
+    let then = OpenOptions::new()
         .timestamp_end(0)
-        .open_array()
+        .open(path("metadata"))
         .await;
     assert!(then.is_err() || then?.metadata().await?.is_empty());
     // The table function tells the same keys and, where it has them, the same numbers.
@@ -143,7 +150,7 @@ async fn metadata() -> Result<(), Failed> {
             for row in 0..batch.num_rows() {
                 let told = |column: usize| ScalarValue::try_from_array(batch.column(column), row);
                 let key = told(0)?.to_string();
-                let value = metadata.get(&key).ok_or_else(|| format!("no key {key}"))?;
+                let value = scalar(metadata.get(&key).ok_or_else(|| format!("no key {key}"))?);
                 keys += 1;
                 let number = told(if value.data_type().is_floating() {
                     2

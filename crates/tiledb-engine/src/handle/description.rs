@@ -2,19 +2,60 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
+use arrow::array::{Array as _, ArrayRef, BinaryViewArray};
+use arrow::datatypes::DataType;
 use arrow::util::display::array_value_to_string;
-use datafusion::scalar::ScalarValue;
-use tiledb_engine::Result;
-use tiledb_engine::array::fragment::Fragment;
-use tiledb_engine::array::metadata::MetadataItem;
-use tiledb_engine::array::snapshot::Snapshot;
-use tiledb_engine::arrow::{ColumnType, TypeOptions, stored_values};
-use tiledb_engine::format::datatype::Datatype;
-use tiledb_engine::format::domain_range::{DomainRange, compare_values};
-use tiledb_engine::format::schema::{ArraySchema, CellValNum};
 
-use crate::functions::value::utf8;
+use crate::array::fragment::Fragment;
+use crate::array::metadata::MetadataItem;
+use crate::array::snapshot::Snapshot;
+use crate::arrow::{ColumnType, TypeOptions, stored_values};
+use crate::error::Result;
+use crate::format::datatype::Datatype;
+use crate::format::domain_range::{DomainRange, compare_values};
+use crate::format::schema::{ArraySchema, CellValNum};
+
+/// One value of an Arrow type, as an array of length 1. NULL isn't one.
+#[derive(Debug, Clone)]
+pub struct ArrowValue(ArrayRef);
+
+impl PartialEq for ArrowValue {
+    fn eq(&self, other: &Self) -> bool {
+        *self.0 == *other.0
+    }
+}
+
+impl ArrowValue {
+    /// The type of the value.
+    pub fn data_type(&self) -> &DataType {
+        self.0.data_type()
+    }
+
+    /// The value as an array of length 1.
+    pub fn as_array(&self) -> &ArrayRef {
+        &self.0
+    }
+
+    /// A stored value as a value of its column; its bytes if the column can't show it.
+    fn of_stored(ty: Option<&ColumnType>, bytes: &[u8]) -> Self {
+        let shown = ty.and_then(|ty| {
+            let values = std::iter::once(Some(bytes));
+            stored_values(ty, values, None).ok()?
+        });
+        let shown = shown.filter(|value| value.len() == 1 && value.logical_null_count() == 0);
+        let stored = || Arc::new(BinaryViewArray::from_iter_values([bytes])) as ArrayRef;
+        Self(shown.unwrap_or_else(stored))
+    }
+}
+
+impl fmt::Display for ArrowValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = array_value_to_string(&self.0, 0).map_err(|_| fmt::Error)?;
+        f.write_str(&text)
+    }
+}
 
 /// A fragment: the result of one write, or of the consolidation of several.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +76,7 @@ pub struct FragmentInfo {
     /// its box. `None` if it does not fit in a `u64`.
     pub cells: Option<u64>,
     /// The box around its cells, one range for each dimension; `None` if it has no cells.
-    /// [`Array::non_empty_domain`](super::Array::non_empty_domain) says how far it can be trusted.
+    /// [`Array::non_empty_domain`](super::Array::non_empty_domain) explains how far it can be trusted.
     pub non_empty_domain: Option<Vec<DimensionRange>>,
 }
 
@@ -45,22 +86,16 @@ pub struct FragmentInfo {
 pub struct DimensionRange {
     /// The dimension.
     pub dimension: String,
-    /// The smallest coordinate, of the type of the dimension's column. If that type cannot hold it (text that is not
+    /// The smallest coordinate, of the type of the dimension's column. If that type can't hold it (text that isn't
     /// UTF-8, dates beyond Arrow's range), it is the stored bytes as `BinaryView`.
-    pub low: ScalarValue,
+    pub low: ArrowValue,
     /// The largest coordinate, in the same form.
-    pub high: ScalarValue,
+    pub high: ArrowValue,
 }
 
 impl fmt::Display for DimensionRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |value: &ScalarValue| {
-            let array = value.to_array().ok();
-            let text = array.and_then(|array| array_value_to_string(&array, 0).ok());
-            text.unwrap_or_else(|| value.to_string())
-        };
-        let (low, high) = (text(&self.low), text(&self.high));
-        write!(f, "{} from {low} to {high}", self.dimension)
+        write!(f, "{} from {} to {}", self.dimension, self.low, self.high)
     }
 }
 
@@ -132,15 +167,15 @@ fn shown_box(
         let ty = ColumnType::of_dimension(dimension, types).ok();
         DimensionRange {
             dimension: name.clone(),
-            low: shown(ty.as_ref(), &range.lo),
-            high: shown(ty.as_ref(), &range.hi),
+            low: ArrowValue::of_stored(ty.as_ref(), &range.lo),
+            high: ArrowValue::of_stored(ty.as_ref(), &range.hi),
         }
     });
     shown.collect()
 }
 
 /// A key of metadata and its value.
-pub(super) fn key_and_value(item: MetadataItem) -> Result<(String, ScalarValue)> {
+pub(super) fn key_and_value(item: MetadataItem) -> (String, ArrowValue) {
     let value = item.value;
     let in_pieces = value.datatype.is_string() || value.datatype.is_binary() || value.count != 1;
     let values = if in_pieces {
@@ -149,14 +184,15 @@ pub(super) fn key_and_value(item: MetadataItem) -> Result<(String, ScalarValue)>
         CellValNum::Fixed(1)
     };
     let ty = ColumnType::plain(value.datatype, values, false, &TypeOptions::default());
-    Ok((utf8(&item.key), shown(ty.ok().as_ref(), &value.bytes)))
+    let value = ArrowValue::of_stored(ty.ok().as_ref(), &value.bytes);
+    (text_of_key(&item.key), value)
 }
 
-/// A stored value as a value of its column; its bytes if the column cannot show it.
-fn shown(ty: Option<&ColumnType>, bytes: &[u8]) -> ScalarValue {
-    let value = ty.and_then(|ty| {
-        let array = stored_values(ty, std::iter::once(Some(bytes)), None).ok()??;
-        ScalarValue::try_from_array(&array, 0).ok()
+/// A key as text; bytes that aren't UTF-8 show as `\x80`.
+fn text_of_key(key: &[u8]) -> String {
+    let pieces = key.utf8_chunks().map(|chunk| {
+        let escaped = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
+        format!("{}{}", chunk.valid(), escaped.collect::<String>())
     });
-    value.unwrap_or_else(|| ScalarValue::BinaryView(Some(bytes.to_vec())))
+    pieces.collect()
 }
