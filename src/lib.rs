@@ -181,6 +181,7 @@ pub use catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group}
 pub use error::to_datafusion_error;
 pub use options::{AggregateFrom, NewValues, TableOptions};
 pub use session::{TileDbTableFactory, equip, execute, register};
+pub use stores::place::ArrayPlace;
 pub use stores::statement::{SessionStores, StatementStores, StoreOptions, StoreRequest};
 pub use table::open::TileDbTableBuilder;
 pub use table::provider::TileDbTable;

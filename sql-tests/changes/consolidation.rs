@@ -282,7 +282,7 @@ async fn two_at_once() -> Result<(), Failed> {
 }
 
 trial!(beside_a_rival);
-/// While a consolidation may yet be taken back, because somebody else is about to replace one of the same fragments, what it
+/// While a consolidation may yet be taken back, because another writer is about to replace one of the same fragments, what it
 /// replaces stays.
 async fn beside_a_rival() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;

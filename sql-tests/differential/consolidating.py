@@ -34,7 +34,7 @@ REFUSED = {
     "the attribute of a delete was dropped": "which the array's schema no longer has",
     "NULLs that the schema no longer allows": "no longer allows them",
     "old schemas have no lists of commits": "commits can be listed since format",
-    "a crashed writer's fragment, which may still be committed": "is about to be committed by somebody else",
+    "a crashed writer's fragment, which may still be committed": "is about to be committed by another writer",
 }
 
 # The environment variable with the key of encrypted arrays.
@@ -45,7 +45,7 @@ def shell(binary, *statements):
     command = [binary, "-q", "--format", "csv"]
     for statement in statements:
         command += ["-c", statement]
-    # A key is no argument of a function, so it comes by an environment variable.
+    # A key isn't an argument of a function, so it comes by an environment variable.
     variables = os.environ | {KEY_VARIABLE: history.KEY}
     ran = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", timeout=300, env=variables)
     return ran.stdout, ran.stderr.strip()

@@ -26,7 +26,7 @@ from ctiledb import Context, TileDBError
 # What is refused, and rightly so: the reason, and a part of the message.
 REFUSED = {
     "a value that a filter cannot hold": "does not fit the filter float_scale",
-    "NaN is no coordinate": "which is no coordinate",
+    "NaN isn't a coordinate": "which isn't a coordinate",
     "zeros of both signs, or a lossy filter": "the array allows no duplicates",
     "a lossy filter": "lies outside its domain",
     "a filter that is not written": "cannot be written by this release",

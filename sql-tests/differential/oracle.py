@@ -112,7 +112,7 @@ def never_written(rng, schema, life, view):
 
 
 def as_text(rng, views, features):
-    """Each view as text shows; where some cell of a text field is no text, first that it is refused, then the view as the option `tiledb.invalid_utf8` shows it."""
+    """Each view as text shows; where some cell of a text field isn't a text, first that it is refused, then the view as the option `tiledb.invalid_utf8` shows it."""
     for stored in views:
         view = copy.copy(stored)
         view.columns, view.rival = ([unpadded(f, c) for f, c in zip(stored.fields, columns)] if columns else columns for columns in (stored.columns, stored.rival))
@@ -123,7 +123,7 @@ def as_text(rng, views, features):
         features.add("invalid text")
         if not view.quarrel:
             refused = View(view.uri, view.start, view.end, view.fields, view.columns, view.more)
-            refused.must_refuse, refused.must_say = "bytes that are no text", "tiledb.invalid_utf8"
+            refused.must_refuse, refused.must_say = "bytes that aren't text", "tiledb.invalid_utf8"
             yield refused
         mode = "lossy" if any(f.enumeration for f in view.fields) else rng.choice(["lossy", "binary"])
         shown = copy.copy(view)
@@ -135,7 +135,7 @@ def as_text(rng, views, features):
 
 
 def unpadded(field, column):
-    """Text without the NULs that pad a cell of a fixed size; None for the usual fill value of CHAR, which is no text."""
+    """Text without the NULs that pad a cell of a fixed size; None for the usual fill value of CHAR, which isn't a text."""
     if field.kind != "str":
         return column
     is_var = field.enumeration.offsets is not None if field.enumeration else field.is_var

@@ -12,7 +12,7 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::TileDbTable;
+use datafusion_tiledb::{ArrayPlace, TileDbTable};
 use tiledb_engine::storage::Location;
 
 use super::columns::Column;
@@ -182,10 +182,8 @@ impl Source {
     }
 
     async fn open(&self, location: Option<Location>) -> Result<TileDbTable, String> {
-        let mut builder = TileDbTable::builder(self.folder().display().to_string());
-        if let Some(location) = location {
-            builder = builder.location(location);
-        }
+        let folder = || ArrayPlace::from(self.folder().display().to_string());
+        let mut builder = TileDbTable::builder(location.map_or_else(folder, ArrayPlace::from));
         for (key, value) in &self.options {
             builder = builder.option(key, value).map_err(|e| e.to_string())?;
         }

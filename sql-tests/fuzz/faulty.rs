@@ -123,7 +123,7 @@ fn found(mistake: Mistake, longest: usize) -> std::result::Result<(), Failed> {
     let whole = runner.wait(async move { source.load().await })?;
     let rows = MemTable::try_new(whole.rows.schema(), vec![vec![whole.rows.clone()]])?;
     let table = Loaded {
-        // It is no array that could be made smaller.
+        // It isn't an array that could be made smaller.
         source: Source {
             path: String::new(),
             options: Vec::new(),

@@ -152,7 +152,7 @@ impl Small {
     fn shrink_arrays(&mut self, judge: &mut Judge) {
         for number in 0..self.case.tables.len() {
             let source = self.case.tables[number].source.clone();
-            // A table that is no array of files stays as it is.
+            // A table that isn't an array of files stays as it is.
             if source.path.is_empty() {
                 continue;
             }

@@ -21,7 +21,7 @@ use crate::support::{golden, neutral_rows};
 /// Why an array may be refused: parts of the message.
 const REFUSED: [&str; 5] = [
     // libtiledb wrote them without its check of coordinates.
-    "is NaN, which is no coordinate",
+    "is NaN, which isn't a coordinate",
     // Zeros of both signs are one coordinate; a lossy filter moves coordinates onto others, or out of the domain.
     "and the array allows no duplicates",
     "lies outside its domain",

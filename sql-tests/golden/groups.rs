@@ -378,7 +378,7 @@ async fn in_memory() -> Result<(), Failed> {
     let root = StorePath::from("deep/exp");
     let location = Location::new(Arc::new(store), root, "mine://store/deep/exp");
     let ctx = SessionContext::new();
-    let builder = TileDbGroup::builder("").location(location);
+    let builder = TileDbGroup::builder(location);
     builder.clone().attach(&ctx, "exp").await?;
     assert_eq!(number(&ctx, "SELECT count(*) FROM exp.absolute").await?, 4);
     assert_eq!(

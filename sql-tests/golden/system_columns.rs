@@ -326,8 +326,7 @@ async fn names_taken() -> Result<(), Failed> {
         let open = |options: Options| {
             let files = files.clone();
             async move {
-                let mut builder = TileDbTable::builder("memory:///array");
-                builder = builder.location(files.in_memory().await);
+                let mut builder = TileDbTable::builder(files.in_memory().await);
                 for (key, value) in options {
                     builder = builder.option(&key, &value)?;
                 }
@@ -355,7 +354,7 @@ async fn times_beyond() -> Result<(), Failed> {
     let mut files = Files::golden("sparse_value_gone");
     let late = u64::MAX - 1;
     files.rename(|path| path.replace("__2000_2000_", &format!("__{late}_{late}_")));
-    let builder = TileDbTable::builder("memory:///array").location(files.in_memory().await);
+    let builder = TileDbTable::builder(files.in_memory().await);
     let builder = builder
         .option("system_columns", "true")?
         .timestamp_end(late);

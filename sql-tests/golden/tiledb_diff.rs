@@ -234,7 +234,7 @@ impl Asked {
         }
         match seen.first_key_value() {
             None => Ok(()),
-            Some(more) => Err(format!("from {earlier} to {later}: {more:?} is no cell").into()),
+            Some(more) => Err(format!("from {earlier} to {later}: {more:?} isn't a cell").into()),
         }
     }
 

@@ -63,7 +63,7 @@ fn full_disk(place: &Place) -> Result<(), Failed> {
 }
 
 trial!(places);
-/// Places that are no array, by the builder and as a table name.
+/// Places that aren't arrays, by the builder and as a table name.
 async fn places() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let place = |name: &str| folder.path().join(name);

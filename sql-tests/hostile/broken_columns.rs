@@ -178,7 +178,7 @@ async fn attributes() -> Result<(), Failed> {
         let sql = "SELECT count(*) > 0 FROM tiledb_fragments('$')";
         assert_eq!(ask(&files, sql).await?, ["[true]"], "{why}");
     }
-    // An attribute that is no index, but has an enumeration.
+    // An attribute that isn't an index, but has an enumeration.
     let mut files = Files::golden("weather_stations");
     edit_schema(&mut files, |schema| {
         let at = first_filter(schema, "condition") - 8 - 4 - 1;

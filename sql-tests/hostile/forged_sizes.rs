@@ -213,7 +213,7 @@ async fn filters() -> Result<(), Failed> {
         &words,
     )?;
 
-    // Offsets: of the columns of any size only those have them that are no string form.
+    // Offsets: of the columns of any size only those have them that have no string form.
     let mut files = Files::golden("weather_stations");
     edit_schema(&mut files, |schema| {
         let positive_delta = [10, 4, 0, 0, 0, 0, 4, 0, 0];

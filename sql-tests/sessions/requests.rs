@@ -385,8 +385,7 @@ trial!(memory_as_files);
 async fn memory_as_files() -> Result<(), Failed> {
     let files = Logged::open("weather_stations").await?;
     let log = Arc::new(RequestLog::new());
-    let table = TileDbTable::builder("memory")
-        .location(Files::golden("weather_stations").in_memory().await)
+    let table = TileDbTable::builder(Files::golden("weather_stations").in_memory().await)
         .request_log(Arc::clone(&log))
         .cache(Arc::new(MetadataCache::new(16 << 20)))
         .open()

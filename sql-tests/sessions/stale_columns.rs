@@ -1,4 +1,4 @@
-//! The next statement that names a column which somebody else has added finds it, although the table was opened before.
+//! The next statement that names a column that another session has added finds it, although the table was opened before.
 
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;

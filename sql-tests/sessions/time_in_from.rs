@@ -62,7 +62,7 @@ async fn dialects() -> Outcome {
         };
         expect(&ctx, &sql, &["[1,152]", "[2,200]"]).await?;
     }
-    // Where the clause does not parse, it is no alias by mistake.
+    // Where the clause does not parse, it isn't an alias by mistake.
     let ctx = USUAL.context()?;
     let sql = format!("SELECT count(*) FROM '{place}' VERSION AS OF 2000");
     expect_error(&ctx, &sql, "ParserError").await

@@ -50,7 +50,7 @@ fn at_hand(place: &Place) -> Result<(), Failed> {
     fs::create_dir(place.0.join("empty"))?;
     for nothing in ["nowhere", "./nowhere", "notes.txt", "empty"] {
         let ran = with(&[nothing], "SELECT 1")?;
-        ran.failed("", &[nothing, "is no TileDB array or group"])?;
+        ran.failed("", &[nothing, "isn't a TileDB array or group"])?;
     }
     let ran = with(&[&path("encrypted_sparse")], "SELECT 1")?;
     ran.failed("", &["encrypted"])
@@ -100,7 +100,7 @@ fn describe(place: &Place) -> Result<(), Failed> {
         .run(&["-q", "-c", "\\d nothing"])?
         .failed("", &["nothing"])?;
     let ran = place.run(&["-q", "-c", "\\d ./nothing"])?;
-    ran.failed("", &["'./nothing' is no TileDB array or group"])
+    ran.failed("", &["'./nothing' isn't a TileDB array or group"])
 }
 
 trial!(words);

@@ -258,7 +258,7 @@ fn long_chains(place: &Place) -> Result<(), Failed> {
     let [all, of_two, on_diagonal] = counts.split(',').collect::<Vec<_>>()[..] else {
         return Err(listed.text().into());
     };
-    // Far from all others, so that the list is no range.
+    // Far from all others, so that the list isn't a range.
     let equal = |i: u32| format!("y = {}", if i < 2 { 3 + 2 * i } else { 1_000 + 2 * i });
     asked(chain(&equal, 10_000, " OR "), of_two)?;
     let others = |i: u32| format!("{} <> y", 1_000 + 2 * i);

@@ -81,14 +81,11 @@ pub async fn state(store: &InMemory) -> Result<Option<Vec<String>>, Failed> {
 async fn cells(store: &InMemory) -> Result<Option<Vec<String>>, Failed> {
     let store: Arc<dyn ObjectStore> = Arc::new(copy_of(store).await?);
     let location = Location::new(store, Path::from("array"), "crash://store/array");
-    let opened = TileDbTable::builder("crash://store/array")
-        .location(location)
-        .open()
-        .await;
+    let opened = TileDbTable::open(location).await;
     let table = match opened {
         Ok(table) => table,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        // Files of an enumeration without a schema are no array.
+        // Files of an enumeration without a schema aren't an array.
         Err(error) if error.kind() == ErrorKind::NotAnArray => return Ok(None),
         Err(error) => return Err(error.into()),
     };

@@ -19,20 +19,20 @@ use super::group::{AttachAs, GroupState, TileDbGroup};
 use crate::optimizer;
 use crate::options::TableOptions;
 use crate::stores::location::group_storage;
+use crate::stores::place::ArrayPlace;
 use crate::stores::runtime::ArrayRuntime;
 
 impl TileDbGroup {
-    /// Opens the group at a local path or `file://` URL in its current state.
-    pub async fn open(uri: impl Into<String>) -> tiledb_engine::Result<Self> {
-        Self::builder(uri).open().await
+    /// Opens the group at a local path, a `file://` URL or a [`Location`](crate::Location) in its current state.
+    pub async fn open(place: impl Into<ArrayPlace>) -> tiledb_engine::Result<Self> {
+        Self::builder(place).open().await
     }
 
     /// Opens or attaches a group with options, for example at a time.
-    pub fn builder(uri: impl Into<String>) -> TileDbGroupBuilder {
+    pub fn builder(place: impl Into<ArrayPlace>) -> TileDbGroupBuilder {
         TileDbGroupBuilder {
-            uri: uri.into(),
+            place: place.into(),
             options: TableOptions::default(),
-            location: None,
             request_log: None,
             engine: None,
             cache: None,
@@ -44,9 +44,8 @@ impl TileDbGroup {
 /// Opens a [`TileDbGroup`] with options; see [`TileDbGroup::builder`].
 #[derive(Debug, Clone)]
 pub struct TileDbGroupBuilder {
-    uri: String,
+    place: ArrayPlace,
     options: TableOptions,
-    location: Option<Location>,
     request_log: Option<Arc<RequestLog>>,
     engine: Option<Engine>,
     cache: Option<Arc<MetadataCache>>,
@@ -72,13 +71,6 @@ impl TileDbGroupBuilder {
     pub fn option(mut self, key: &str, value: &str) -> tiledb_engine::Result<Self> {
         self.options.set(key, value)?;
         Ok(self)
-    }
-
-    /// Reads from the caller's own object store, for example one in memory.
-    #[must_use]
-    pub fn location(mut self, location: Location) -> Self {
-        self.location = Some(location);
-        self
     }
 
     /// Says which members outside the group may be opened; as the session says if not set, or none without a session.
@@ -140,9 +132,9 @@ impl TileDbGroupBuilder {
         if let Some(engine) = self.engine {
             stores.runtime = stores.runtime.in_engine(engine);
         }
-        let location = match self.location {
-            Some(location) => location,
-            None => stores.locate(&self.uri).await?,
+        let location = match self.place {
+            ArrayPlace::Location(location) => location,
+            ArrayPlace::Uri(uri) => stores.locate(&uri).await?,
         };
         let mut root = group_storage(location, &self.options, &stores.runtime)?;
         if let Some(log) = self.request_log {
@@ -156,8 +148,8 @@ impl TileDbGroupBuilder {
     }
 }
 
-/// A notice for whoever attached the group `name`: it lists no members, and how to reach the arrays in its folder. `None` for
-/// other groups.
+/// A notice after attaching the group `name`, if it lists no members: how to reach the arrays in its folder. `None` for other
+/// groups.
 pub(crate) fn attached_notice(ctx: &SessionContext, name: &str) -> Option<String> {
     let attached = ctx.copied_config().get_extension::<SessionGroups>()?;
     let groups = attached.read();

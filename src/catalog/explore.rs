@@ -214,7 +214,7 @@ type LookAtSession = dyn Fn() -> Option<SessionView> + Send + Sync;
 /// Finds the locations of URIs, and decides which of them members of groups may have.
 ///
 /// The subtle thing: some programs register an object store when a query first names a URL in it, and a statement about a
-/// group is no query. So if a store is missing, a URL is looked up as a table of the session, to have the store
+/// group isn't a query. So if a store is missing, a URL is looked up as a table of the session, to have the store
 /// registered: that of the group itself, as the user wrote it, but never that of a member, which the session might read as
 /// a file of any kind.
 #[derive(Clone)]

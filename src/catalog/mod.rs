@@ -38,18 +38,20 @@ pub(crate) use self::resolve::explain_group;
 pub(crate) use self::statement::{GroupStatement, first_word};
 use tiledb_engine::Result;
 
+use crate::stores::place::ArrayPlace;
+
 /// The schema of the arrays directly in a group that is a catalog.
 pub const ROOT_SCHEMA: &str = "public";
 
-/// Attaches the group at `uri` to a session as `name`, as a catalog and as a schema; see [the module](self).
+/// Attaches the group at a path, a URL or a [`Location`](crate::Location) to a session as `name`, as a catalog and as a schema; see [the module](self).
 ///
 /// [`TileDbGroup::builder`] takes options. The session needs no other preparation.
 pub async fn register_group(
     ctx: &SessionContext,
     name: &str,
-    uri: impl Into<String>,
+    place: impl Into<ArrayPlace>,
 ) -> Result<()> {
-    TileDbGroup::builder(uri).attach(ctx, name).await
+    TileDbGroup::builder(place).attach(ctx, name).await
 }
 
 /// Detaches the group attached as `name`; returns whether there was one.

@@ -26,14 +26,18 @@ pub(crate) fn value(
 ) -> Result<Option<LiteralValue>> {
     let column = constant(session, expr)?;
     let column = cast(&column, shown_as(data_type)).map_err(|e| {
-        Error::invalid(format!("DEFAULT {expr} is no {}", sql_name(data_type))).with_source(e)
+        Error::invalid(format!(
+            "DEFAULT {expr} isn't a value of {}",
+            sql_name(data_type)
+        ))
+        .with_source(e)
     })?;
     if is_null(&column) {
         return if is_null(&constant(session, expr)?) {
             Ok(None)
         } else {
             Err(Error::invalid(format!(
-                "DEFAULT {expr} is no {}",
+                "DEFAULT {expr} isn't a value of {}",
                 sql_name(data_type)
             )))
         };

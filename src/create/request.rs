@@ -1,8 +1,8 @@
 //! What a `CREATE EXTERNAL TABLE` statement says of its array: to create it, or to compare it with one that exists.
 //!
 //! The subtle thing: an array's columns are its dimensions, in the order of the key, and then its attributes. A statement that
-//! declares another order is refused instead of silently having its columns moved, because `INSERT` without a list of columns
-//! goes by their order. Only `PARTITIONED BY`, whose columns stand behind the others by custom, has them moved to the front.
+//! declares another order is refused: `INSERT` without a list of columns depends on the order, so columns aren't moved
+//! silently. Only the columns of `PARTITIONED BY`, which usually come last, are moved to the front.
 
 use std::collections::HashMap;
 

@@ -241,9 +241,8 @@ const MOST_BOXES: usize = 16;
 
 /// Where an array differs between two snapshots.
 ///
-/// A cell differs only if a fragment does that may hold it. A fragment is the same for both if both see all of it and
-/// it records no deletes, which each snapshot judges by its own time. If the deletes differ that neither has
-/// processed, any cell may.
+/// A cell can differ only if a fragment that may hold it differs. A fragment is the same for both snapshots if both see all of
+/// it and it records no deletes, which depend on the time of the snapshot. If unprocessed deletes differ, any cell may differ.
 #[derive(Debug)]
 pub(super) enum DifferingRegion {
     /// Where these fragments of the later snapshot have cells, each of which is newer than all that the earlier one

@@ -13,7 +13,7 @@ use tiledb_engine::array::window::TimestampMs;
 use tiledb_engine::arrow::NullPolicy;
 use tiledb_engine::format::delete_condition::DeleteCondition;
 use tiledb_engine::format::domain_range::DomainRange;
-use tiledb_engine::write::insert::WriteTarget;
+use tiledb_engine::write::insert::OpenedTarget;
 use tiledb_engine::{Error, Result};
 
 use super::nan_coordinates::RemovedNan;
@@ -139,7 +139,7 @@ impl RowChange {
 
     /// The time of the change. It is later than everything that was read, because newer cells hide older ones. A change that
     /// replaces cells also deletes them, and must not delete cells of a later time.
-    pub(super) async fn time(&self, target: &WriteTarget) -> Result<TimestampMs> {
+    pub(super) async fn time(&self, target: &OpenedTarget) -> Result<TimestampMs> {
         let latest = match self.replaced {
             Some(_) => latest_time(&target.snapshot),
             None => self.latest,
@@ -149,7 +149,7 @@ impl RowChange {
 }
 
 /// A time after `latest`, at which the target may be written.
-pub(super) async fn after(latest: TimestampMs, target: &WriteTarget) -> Result<TimestampMs> {
+pub(super) async fn after(latest: TimestampMs, target: &OpenedTarget) -> Result<TimestampMs> {
     let Some(time) = target.time else {
         // Nothing of the future was read, so this ends within a millisecond.
         loop {

@@ -33,7 +33,6 @@ use tiledb_engine::write::insert::{COPIES, sliced_bytes};
 use super::RowsPlan;
 use super::again::{can_be_read_twice, streams};
 use super::node::{ChangeStep, StepExec};
-use super::stretches::merged;
 use crate::error::to_datafusion_error;
 
 /// Partitions are sorted side by side if each of the sorts can have so much memory.
@@ -142,7 +141,8 @@ impl GlobalOrderExec {
             (Some(only), true) => Ok(only),
             (last, _) => {
                 parts.extend(last);
-                merged(&input.schema(), &self.order, parts, &context)
+                let parts = streams(input.schema(), parts)?;
+                SortPreservingMergeExec::new(self.order.clone(), parts).execute(0, context)
             }
         }
     }
@@ -210,8 +210,8 @@ impl GlobalOrderExec {
     }
 }
 
-/// The memory that the first tile will need, kept while its rows are sorted: a merge takes as many sorted runs at a time as the
-/// pool lets it, and would leave too little to write what it merges.
+/// The memory that the first tile will need, reserved while its rows are sorted. Otherwise a merge would take as many sorted
+/// runs at a time as the pool allows, and leave too little for writing.
 struct TileReservation {
     tile_cells: usize,
     /// The bytes that are kept at most.

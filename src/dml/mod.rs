@@ -22,7 +22,6 @@ pub mod progress;
 mod remove_exec;
 #[cfg(test)]
 mod simulation;
-mod stretches;
 mod target;
 mod write;
 mod write_exec;
@@ -32,11 +31,12 @@ pub(crate) use again::SingleExecution;
 pub(crate) use change::ChangeStatement;
 pub(crate) use copy::{ArrayFormatFactory, ROWS_READ, TileDbCopyExec, copy_choices};
 pub(crate) use global_order::TileDbOrderExec;
-pub(crate) use insert::{InsertDestination, insert_plan};
+pub(crate) use insert::insert_plan;
 pub(crate) use new_values::value_of;
 pub(crate) use plan::{
     delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,
 };
+pub(crate) use target::PlannedTarget;
 pub(crate) use write::{BYTES_WRITTEN, ROWS_WRITTEN};
 pub(crate) use write_exec::TileDbWriteExec;
 

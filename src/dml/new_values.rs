@@ -20,7 +20,7 @@ use tiledb_engine::write::evolve::SchemaEvolution;
 use tiledb_engine::write::fields::cell_writers;
 
 use super::again::ReplannedStatement;
-use super::target::ArrayTarget;
+use super::target::PlannedTarget;
 use crate::error::to_datafusion_error;
 use crate::options::NewValues;
 
@@ -29,7 +29,7 @@ const MOST_NEW_VALUES: usize = 1_000_000;
 
 /// What a statement failed with, or a conflict with the enumeration that was extended because of it.
 pub(super) async fn settled_values(
-    target: &ArrayTarget,
+    target: &PlannedTarget,
     context: &Arc<TaskContext>,
     refused: DataFusionError,
 ) -> DataFusionError {
@@ -63,7 +63,7 @@ fn is_unknown_value(error: &DataFusionError) -> bool {
 /// Extends the enumerations by all values that the statement brings and they lack; `false` if it brings none, or if its rows
 /// cannot be read again.
 async fn extend(
-    target: &ArrayTarget,
+    target: &PlannedTarget,
     again: &ReplannedStatement,
     context: &Arc<TaskContext>,
 ) -> Result<bool> {
@@ -113,7 +113,7 @@ async fn extend(
         return Ok(false);
     }
     let mut evolution = SchemaEvolution::new()
-        .clock(target.clock.clone())
+        .clock(target.clock())
         .timestamp_if_given(target.options.write_timestamp);
     for brought in enumerations {
         let attribute = brought.attribute;

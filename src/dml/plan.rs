@@ -12,9 +12,10 @@ use super::RowsPlan;
 use super::change::{ChangeStatement, RowChange, selected_box};
 use super::condition::{StatementSelection, selected};
 use super::expand_exec::{ExpandExec, TileDbChangesExec};
-use super::insert::{InsertDestination, write_plan};
+use super::insert::write_plan;
 use super::nan_coordinates::RemovedNan;
 use super::remove_exec::{RemoveExec, RemovedRows, TileDbRemoveExec};
+use super::target::PlannedTarget;
 use crate::error::to_datafusion_error;
 
 /// Why rows of an array with duplicates cannot be changed one by one.
@@ -24,7 +25,7 @@ const NO_SINGLE_ROWS: &str = "the array allows duplicates, so a row cannot be to
 
 /// Rows that were read take new values at the coordinates they have: the columns of `input` are those of the array.
 pub(crate) fn write_rows_again(
-    to: &InsertDestination,
+    to: &PlannedTarget,
     input: RowsPlan,
     statement: ChangeStatement,
 ) -> Result<RowsPlan> {
@@ -48,7 +49,7 @@ pub(crate) fn write_rows_again(
 /// Rows are written, moved and removed. The columns of `input` are the old coordinates, the new row, whether it stays, and
 /// whether its coordinates were taken.
 pub(crate) fn write_changes(
-    to: &InsertDestination,
+    to: &PlannedTarget,
     input: RowsPlan,
     statement: ChangeStatement,
 ) -> Result<RowsPlan> {
@@ -56,7 +57,7 @@ pub(crate) fn write_changes(
 }
 
 fn changes(
-    to: &InsertDestination,
+    to: &PlannedTarget,
     input: RowsPlan,
     writes: bool,
     statement: ChangeStatement,
@@ -88,7 +89,7 @@ fn changes(
 }
 
 /// The rows of `input` are removed by their coordinates, which are its columns.
-pub(crate) fn delete_plan(to: &InsertDestination, input: RowsPlan) -> Result<RowsPlan> {
+pub(crate) fn delete_plan(to: &PlannedTarget, input: RowsPlan) -> Result<RowsPlan> {
     match selection(to, &input)? {
         StatementSelection::Nothing => Ok(nothing(to, input)),
         StatementSelection::Stored(survivors) if !to.array_schema().is_dense() => {
@@ -102,17 +103,17 @@ pub(crate) fn delete_plan(to: &InsertDestination, input: RowsPlan) -> Result<Row
 }
 
 /// A plan that changes nothing, because `input` has no rows.
-fn nothing(to: &InsertDestination, input: RowsPlan) -> RowsPlan {
+fn nothing(to: &PlannedTarget, input: RowsPlan) -> RowsPlan {
     remove(to, input, RemovedRows::Nothing, Vec::new())
 }
 
 /// All fragments are removed; the rows of `input` are counted.
-pub(crate) fn truncate_plan(to: &InsertDestination, input: RowsPlan) -> RowsPlan {
+pub(crate) fn truncate_plan(to: &PlannedTarget, input: RowsPlan) -> RowsPlan {
     remove(to, input, RemovedRows::Fragments, Vec::new())
 }
 
 fn remove(
-    to: &InsertDestination,
+    to: &PlannedTarget,
     input: RowsPlan,
     removed: RemovedRows,
     removed_nans: Vec<RemovedNan>,
@@ -126,7 +127,7 @@ fn remove(
         RemovedRows::Fragments | RemovedRows::Nothing => None,
     };
     let remove = RemoveExec {
-        target: to.target(),
+        target: to.clone(),
         removed,
         selected,
         change,
@@ -135,12 +136,12 @@ fn remove(
 }
 
 /// Describes the rows of `input`.
-fn selection(to: &InsertDestination, input: &RowsPlan) -> Result<StatementSelection> {
+fn selection(to: &PlannedTarget, input: &RowsPlan) -> Result<StatementSelection> {
     selected(input, &to.table.options).map_err(to_datafusion_error)
 }
 
 /// Fails if the table does not show what is stored: a changed row would store what is shown, or miss its cell.
-fn check_lossless(to: &InsertDestination, statement: ChangeStatement) -> Result<()> {
+fn check_lossless(to: &PlannedTarget, statement: ChangeStatement) -> Result<()> {
     match to.table.options.invalid_utf8 {
         InvalidUtf8::Lossy => refused(
             to,
@@ -152,14 +153,14 @@ fn check_lossless(to: &InsertDestination, statement: ChangeStatement) -> Result<
     }
 }
 
-fn refused<T>(to: &InsertDestination, statement: ChangeStatement, why: &str) -> Result<T> {
+fn refused<T>(to: &PlannedTarget, statement: ChangeStatement, why: &str) -> Result<T> {
     let error = Error::unsupported(format!("{statement}: {why}"));
     Err(to_datafusion_error(error.with("array", to.storage.uri())))
 }
 
-/// The rows of `input` take the place of all that is there. Those of a dense array must be all cells of a box that holds
-/// what is there, because no cell of it can be removed.
-pub(crate) fn overwrite_plan(to: &InsertDestination, input: RowsPlan) -> Result<RowsPlan> {
+/// The rows of `input` replace all cells of the array. In a dense array, where no cell can be removed, they must be all cells
+/// of a box around the existing ones.
+pub(crate) fn overwrite_plan(to: &PlannedTarget, input: RowsPlan) -> Result<RowsPlan> {
     let nothing_survives = no_cell(to.array_schema()).map_err(to_datafusion_error)?;
     let change = RowChange {
         replaced: Some(nothing_survives),
@@ -168,11 +169,11 @@ pub(crate) fn overwrite_plan(to: &InsertDestination, input: RowsPlan) -> Result<
     write_plan(to, input, Some(change))
 }
 
-/// The destination without dimension labels, which statements that change rows leave alone.
-fn stored_only(to: &InsertDestination) -> InsertDestination {
+/// The target without dimension labels, which statements that change rows leave alone.
+fn stored_only(to: &PlannedTarget) -> PlannedTarget {
     let fields = to.columns.fields().iter().take(to.stored_columns());
     let columns = Schema::new(fields.cloned().collect::<Vec<_>>());
-    InsertDestination {
+    PlannedTarget {
         columns: Arc::new(columns),
         ..to.clone()
     }

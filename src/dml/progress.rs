@@ -39,9 +39,8 @@ pub fn choices_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
 
 /// How far the writing of rows has come.
 ///
-/// Rows are mostly sorted before they are written: then none is written before all were read, and the number of rows to
-/// write is known from the first one on. All numbers are those of the latest run of a statement that met another one and was
-/// run again.
+/// Rows are mostly sorted before they are written: then none is written before all were read, and the number of rows to write
+/// is known from the first one on. If a statement was retried after a conflict, all numbers are those of its latest run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteProgress {
     /// The rows that were read so far.
@@ -86,8 +85,8 @@ fn copying_of(plan: &Arc<dyn ExecutionPlan>) -> Option<WriteProgress> {
     })
 }
 
-/// The plan of the latest run of a statement that met another one and was run again; `None` for other plans than the one of such
-/// a statement's first run.
+/// The plan of the latest run of a statement that was retried after a conflict; `None` unless this is the plan of its first
+/// run.
 fn rerun(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     plan.downcast_ref::<TileDbWriteExec>()?.step().latest_run()
 }

@@ -18,7 +18,7 @@ use tiledb_engine::format::domain_range::DomainRange;
 use tiledb_engine::write::announcement::ChangeAnnouncement;
 use tiledb_engine::write::commit::{FragmentRemoval, commit_delete, commit_removal};
 use tiledb_engine::write::delete::NewDeleteFile;
-use tiledb_engine::write::insert::WriteTarget;
+use tiledb_engine::write::insert::OpenedTarget;
 use tiledb_engine::write::requirement::{RequiredRegion, Requirement, check};
 use tiledb_engine::write::staged_change::StagedChange;
 
@@ -26,7 +26,7 @@ use super::again::settled;
 use super::change::{RowChange, latest_time};
 use super::nan_coordinates::check_none;
 use super::node::{ChangeStep, StepExec, puts_out_count};
-use super::target::ArrayTarget;
+use super::target::PlannedTarget;
 use super::write_exec::counted;
 use crate::error::to_datafusion_error;
 
@@ -44,7 +44,7 @@ pub(super) enum RemovedRows {
 /// Counts the rows of its input, which are those that go, and removes them.
 #[derive(Debug)]
 pub struct RemoveExec {
-    pub(super) target: ArrayTarget,
+    pub(super) target: PlannedTarget,
     pub(super) removed: RemovedRows,
     /// For each dimension, the range of the counted rows, if the ranges are known.
     pub(super) selected: Option<Vec<DomainRange>>,
@@ -89,7 +89,7 @@ impl ChangeStep for RemoveExec {
         let removed = Box::pin(async move {
             // Rows that are inserted while others are counted aren't older than the delete, so it spares them.
             let begun = match step.removed {
-                RemovedRows::AllBut(_) => Some(step.target.clock.fresh_time().await),
+                RemovedRows::AllBut(_) => Some(step.target.clock().fresh_time().await),
                 RemovedRows::Fragments | RemovedRows::Nothing => None,
             };
             let count = rows
@@ -149,7 +149,7 @@ impl RemoveExec {
     }
 
     /// Hides the fragments whose rows were counted.
-    async fn remove_fragments(&self, target: &WriteTarget) -> tiledb_engine::Result<()> {
+    async fn remove_fragments(&self, target: &OpenedTarget) -> tiledb_engine::Result<()> {
         let snapshot = &target.snapshot;
         let (read, _) = self.change.read(snapshot.storage.uri());
         let is_seen = |name: &String| read.iter().any(|seen| seen.fragments.contains(name));
@@ -176,7 +176,7 @@ impl RemoveExec {
 
     async fn unless_overtaken(
         &self,
-        target: &WriteTarget,
+        target: &OpenedTarget,
         requirement: &Requirement<'_>,
         announced: ChangeAnnouncement,
         commit: impl Future<Output = tiledb_engine::Result<()>>,

@@ -3,9 +3,12 @@
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
 use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::array::table::ArrayTable;
 use tiledb_engine::array::window::{OpenWindow, TimestampMs};
 use tiledb_engine::arrow::NullPolicy;
 use tiledb_engine::format::schema::ArraySchema;
@@ -13,30 +16,14 @@ use tiledb_engine::storage::Storage;
 use tiledb_engine::write::clock::Clock;
 use tiledb_engine::write::commit::CommittedFiles;
 use tiledb_engine::write::fields::check_unordered;
-use tiledb_engine::write::insert::WriteTarget;
+use tiledb_engine::write::insert::OpenedTarget;
 use tiledb_engine::{Error, Result};
 
 use super::again::ReplannedStatement;
+use super::change::RowChange;
 use crate::options::TableOptions;
+use crate::scan::moment::StatementSnapshots;
 use crate::stores::budget::PoolBudget;
-
-/// An array to write to.
-#[derive(Debug, Clone)]
-pub(super) struct ArrayTarget {
-    pub(super) storage: Storage,
-    pub(super) options: TableOptions,
-    /// The schema that the statement was planned with.
-    pub(super) schema: Arc<ArraySchema>,
-    /// The columns of the table.
-    pub(super) columns: SchemaRef,
-    /// The number of columns that are dimensions and attributes; dimension labels follow them.
-    pub(super) stored_columns: usize,
-    pub(super) clock: Clock,
-    /// The array, if nobody sees it yet.
-    pub(super) unpublished: Option<Arc<UnpublishedArray>>,
-    /// The statement, which is planned again if it met another one.
-    pub(super) again: Option<Arc<ReplannedStatement>>,
-}
 
 /// An array that becomes visible with what is written to it.
 #[derive(Debug)]
@@ -68,28 +55,93 @@ impl UnpublishedArray {
     }
 }
 
-impl ArrayTarget {
+/// The array that a statement writes to, as it was planned for.
+#[derive(Debug, Clone)]
+pub(crate) struct PlannedTarget {
+    pub(super) storage: Storage,
+    pub(super) options: TableOptions,
+    pub(super) table: Arc<ArrayTable>,
+    /// The columns of the table, which may be more than the array stores.
+    pub(super) columns: SchemaRef,
+    /// The array, if nobody sees it yet.
+    pub(super) unpublished: Option<Arc<UnpublishedArray>>,
+    /// The statement, if it can be planned again.
+    pub(super) again: Option<Arc<ReplannedStatement>>,
+    /// What the scans of the statement see, if it scans the array.
+    pub(super) statement: Option<Arc<StatementSnapshots>>,
+    /// Between which keys the coordinates of all rows lie in each dimension, where that is known.
+    pub(super) ranges: Vec<Option<(u64, u64)>>,
+}
+
+impl PlannedTarget {
+    pub(crate) fn new(
+        storage: &Storage,
+        options: &TableOptions,
+        table: &Arc<ArrayTable>,
+        columns: &SchemaRef,
+    ) -> Self {
+        Self {
+            storage: storage.clone(),
+            options: options.clone(),
+            table: Arc::clone(table),
+            columns: Arc::clone(columns),
+            unpublished: None,
+            again: None,
+            statement: None,
+            ranges: Vec::new(),
+        }
+    }
+
+    /// Returns the target for a statement that is planned again if it conflicts with another one.
+    pub(crate) fn again(self, again: Option<Arc<ReplannedStatement>>) -> Self {
+        Self { again, ..self }
+    }
+
+    /// The change by a plan that reads the array, if it does.
+    pub(super) fn change(&self, input: &Arc<dyn ExecutionPlan>) -> RowChange {
+        RowChange::of(input, self.storage.uri(), self.statement.clone())
+    }
+
+    /// Returns this target for a statement whose scans of the array are recorded, if it has any.
+    pub(crate) fn read_by(self, statement: Option<Arc<StatementSnapshots>>) -> Self {
+        Self { statement, ..self }
+    }
+
+    pub(super) fn array_schema(&self) -> &Arc<ArraySchema> {
+        &self.table.snapshot.schema
+    }
+
+    /// The number of dimensions and attributes.
+    pub(super) fn stored_columns(&self) -> usize {
+        self.array_schema().dimensions.len() + self.array_schema().attributes.len()
+    }
+
+    /// The source of times and names.
+    pub(super) fn clock(&self) -> Clock {
+        Clock::of_engine(self.storage.engine())
+    }
+
     /// The array as it is now, ready to be written to.
-    pub(super) async fn open(&self, context: &TaskContext) -> Result<WriteTarget> {
+    pub(super) async fn open(&self, context: &TaskContext) -> Result<OpenedTarget> {
         let window = OpenWindow::new(TimestampMs(0), None)?;
         let snapshot = match &self.unpublished {
             Some(array) => array.snapshot.clone(),
             None => Snapshot::open(&self.storage, window).await?,
         };
-        if *snapshot.schema != *self.schema {
+        if snapshot.schema != *self.array_schema() {
             return Err(Error::conflict(
                 "the schema of the array changed since the statement was planned: run it again",
             )
             .with("array", self.storage.uri()));
         }
-        check_unordered(&self.schema).map_err(|e| e.with("array", self.storage.uri()))?;
+        check_unordered(self.array_schema()).map_err(|e| e.with("array", self.storage.uri()))?;
         let budget = PoolBudget::named("TileDbWrite", context.memory_pool(), self.storage.engine());
-        Ok(WriteTarget {
+        Ok(OpenedTarget {
             snapshot,
             types: self.options.types(),
             nulls: NullPolicy::Refused,
             time: self.options.write_timestamp.map(TimestampMs),
-            clock: self.clock.clone(),
+            clock: self.clock(),
             budget: Arc::new(budget),
             width: context.session_config().target_partitions(),
             written: Arc::default(),
@@ -105,5 +157,23 @@ impl ArrayTarget {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner) = committed;
         }
+    }
+
+    /// The columns of a batch that are stored. Dimension labels lie in arrays of their own, and nobody chooses the columns of
+    /// the system.
+    pub(super) fn stored(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let others = self.columns.fields().iter().enumerate();
+        for (index, field) in others.skip(self.stored_columns()) {
+            let given = batch.columns().get(index);
+            if given.is_some_and(|column| column.null_count() < column.len()) {
+                return Err(Error::unsupported(format!(
+                    "the column {} is neither a dimension nor an attribute, so INSERT cannot write it: leave it out",
+                    field.name()
+                ))
+                .with("array", self.storage.uri()));
+            }
+        }
+        let stored = batch.columns().iter().take(self.stored_columns());
+        Ok(stored.cloned().collect())
     }
 }

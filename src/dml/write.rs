@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::{UInt8Type, UInt64Type};
 use datafusion::common::Result;
@@ -21,7 +21,7 @@ use tiledb_engine::write::dense::coverage::check_covered;
 use tiledb_engine::write::dense::insert::DenseInsert;
 use tiledb_engine::write::dense::snapshot_cells::SnapshotCells;
 use tiledb_engine::write::fragment::StagedFragment;
-use tiledb_engine::write::insert::{DeleteScope, SparseInsert, WriteTarget};
+use tiledb_engine::write::insert::{DeleteScope, OpenedTarget, SparseInsert};
 use tiledb_engine::write::pipeline::WrittenCounts;
 use tiledb_engine::write::requirement::{RequiredRegion, Requirement, check};
 use tiledb_engine::write::staged_change::StagedChange;
@@ -31,7 +31,7 @@ use tiledb_engine::{Error, Result as OwnResult};
 use super::change::RowChange;
 use super::changed_rows::ChangedRows;
 use super::nan_coordinates::check_none;
-use super::target::ArrayTarget;
+use super::target::PlannedTarget;
 use crate::error::to_datafusion_error;
 use crate::stores::budget::DiskScratch;
 
@@ -83,7 +83,7 @@ fn raise(count: &Count, number: u64) {
 
 /// One execution of a statement.
 pub(super) struct WriteExecution {
-    pub(super) target: ArrayTarget,
+    pub(super) target: PlannedTarget,
     /// What the statement changes besides adding rows.
     pub(super) change: Option<Arc<RowChange>>,
     /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
@@ -176,7 +176,7 @@ impl WriteExecution {
         staged: &StagedRows,
         announced: Option<&ChangeAnnouncement>,
     ) -> OwnResult<()> {
-        let clock = &self.target.clock;
+        let clock = &self.target.clock();
         let offered = StagedChange {
             fragments: staged.fragments.as_slice(),
             announced,
@@ -240,7 +240,7 @@ impl WriteExecution {
     }
 
     /// The delete of the cells that the rows replace. It has the time of the rows; `None` if nothing is deleted.
-    fn replacing(&self, opened: &WriteTarget) -> OwnResult<Option<NewDeleteFile>> {
+    fn replacing(&self, opened: &OpenedTarget) -> OwnResult<Option<NewDeleteFile>> {
         let change = self.change.as_ref();
         let survivors = change.and_then(|change| change.replaced.as_ref());
         let snapshot = &opened.snapshot;
@@ -276,7 +276,7 @@ impl WriteExecution {
 
     async fn stage(
         &self,
-        opened: WriteTarget,
+        opened: OpenedTarget,
         replacing: Option<&NewDeleteFile>,
         mut rows: SendableRecordBatchStream,
     ) -> Result<StagedRows> {
@@ -310,7 +310,7 @@ impl WriteExecution {
     }
 
     async fn push(&self, insert: &mut InsertWriter, batch: &RecordBatch) -> OwnResult<()> {
-        let stored = self.target.stored_columns;
+        let stored = self.target.stored_columns();
         let removes = self.change.as_ref().is_some_and(|change| change.removes);
         let InsertWriter::Sparse(insert, changed) = insert else {
             let InsertWriter::Dense(insert) = insert else {
@@ -326,7 +326,7 @@ impl WriteExecution {
             return insert.push(&stored, None, numbers).await;
         }
         let columns = batch.columns().get(..stored).unwrap_or_default();
-        let coordinates = columns.get(..self.target.schema.dimensions.len());
+        let coordinates = columns.get(..self.target.array_schema().dimensions.len());
         let kinds = batch.columns().get(stored);
         let kinds = kinds.and_then(|kinds| kinds.as_primitive_opt::<UInt8Type>());
         let (Some(coordinates), Some(kinds)) = (coordinates, kinds) else {
@@ -349,7 +349,7 @@ impl WriteExecution {
 
     async fn sparse(
         &self,
-        opened: WriteTarget,
+        opened: OpenedTarget,
         replacing: Option<&NewDeleteFile>,
     ) -> OwnResult<InsertWriter> {
         let removes = self.change.as_ref().is_some_and(|change| change.removes);
@@ -368,7 +368,7 @@ impl WriteExecution {
         ))
     }
 
-    fn dense(&self, opened: WriteTarget) -> OwnResult<InsertWriter> {
+    fn dense(&self, opened: OpenedTarget) -> OwnResult<InsertWriter> {
         let existing = Arc::new(SnapshotCells {
             snapshot: opened.snapshot.clone(),
             budget: Arc::clone(&opened.budget),
@@ -416,25 +416,5 @@ impl InsertWriter {
             Self::Sparse(insert, _) => insert.withdraw().await,
             Self::Dense(insert) => insert.withdraw().await,
         }
-    }
-}
-
-impl ArrayTarget {
-    /// The columns of a batch that are stored. Dimension labels lie in arrays of their own, and nobody chooses the columns of
-    /// the system.
-    fn stored(&self, batch: &RecordBatch) -> OwnResult<Vec<ArrayRef>> {
-        let others = self.columns.fields().iter().enumerate();
-        for (index, field) in others.skip(self.stored_columns) {
-            let given = batch.columns().get(index);
-            if given.is_some_and(|column| column.null_count() < column.len()) {
-                return Err(Error::unsupported(format!(
-                    "the column {} is neither a dimension nor an attribute, so INSERT cannot write it: leave it out",
-                    field.name()
-                ))
-                .with("array", self.storage.uri()));
-            }
-        }
-        let stored = batch.columns().iter().take(self.stored_columns);
-        Ok(stored.cloned().collect())
     }
 }

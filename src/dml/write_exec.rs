@@ -18,14 +18,14 @@ use super::again::settled;
 use super::change::RowChange;
 use super::new_values::settled_values;
 use super::node::{ChangeStep, StepExec, count_schema, puts_out_count};
-use super::target::ArrayTarget;
+use super::target::PlannedTarget;
 use super::write::{WriteCounters, WriteExecution};
 use crate::stores::budget::with_fair_pool;
 
 /// Writes the rows of its input to an array.
 #[derive(Debug)]
 pub struct WriteExec {
-    pub(super) target: ArrayTarget,
+    pub(super) target: PlannedTarget,
     /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
     pub(super) numbers: Option<usize>,
     /// Whether rows come before all have been read, as far as that is known.

@@ -268,12 +268,12 @@ pub(super) fn pairs(options: &[SqlOption]) -> Result<Vec<(String, String)>> {
         .map(|option| match option {
             SqlOption::KeyValue { key, value } => {
                 let value = literal(value).ok_or_else(|| {
-                    Error::invalid(format!("{value} is no constant")).with("option", key)
+                    Error::invalid(format!("{value} isn't a constant")).with("option", key)
                 })?;
                 Ok((key.value.clone(), value))
             }
             other => Err(Error::invalid(format!(
-                "{other} is no option: expected key = 'value'"
+                "{other} isn't an option: expected key = 'value'"
             ))),
         })
         .collect()
@@ -315,5 +315,5 @@ fn table_of(name: ObjectName, session: &SessionState) -> Result<TableReference> 
         .sql_parser
         .enable_ident_normalization;
     datafusion::sql::planner::object_name_to_table_reference(name, lowers)
-        .map_err(|e| Error::invalid("this is no name of a table").with_source(e))
+        .map_err(|e| Error::invalid("this isn't a name of a table").with_source(e))
 }

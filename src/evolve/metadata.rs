@@ -62,7 +62,7 @@ impl ChangeFunction for SetMetadata {
                 "argument 3 is an expression that is not constant, expected a value",
             ));
         };
-        let odd = |e| usage(Self::NAME, "argument 3 is no value").with_source(e);
+        let odd = |e| usage(Self::NAME, "argument 3 isn't a value").with_source(e);
         let column = elements(&value.to_array().map_err(odd)?)?;
         let edit = MetadataEdit::new().set_column(&key, &column, type_of(&call))?;
         Ok(Self { call, edit })

@@ -2,11 +2,9 @@
 
 pub(crate) mod evaluable;
 mod in_numbers;
-mod on_values;
 pub(crate) mod predicate;
 pub(crate) mod pruning;
 pub mod ranges;
 pub(crate) mod runtime;
 pub(crate) mod shape;
-mod shortcut;
 pub(crate) mod text_conditions;

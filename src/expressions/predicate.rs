@@ -16,7 +16,6 @@ use tiledb_engine::stats::pruner::TilePruner;
 use tiledb_engine::{Error, Result};
 
 use crate::expressions::in_numbers::in_numbers;
-use crate::expressions::on_values::on_values;
 use crate::expressions::pruning::ExprPruner;
 use crate::expressions::text_conditions;
 
@@ -74,7 +73,7 @@ impl ExprPredicate {
         let schema: SchemaRef = Arc::new(Schema::clone(&table_schema.project(&columns)?));
         let over_columns = |expr: &Arc<dyn PhysicalExpr>| {
             let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
-            in_numbers(on_values(expr, &schema)?, &schema)
+            in_numbers(expr, &schema)
         };
         Ok(Self {
             expr: over_columns(expr)?,

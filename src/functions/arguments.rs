@@ -67,7 +67,7 @@ impl FunctionCall {
         // Statements are shown (SHOW CREATE TABLE of a view), planned and logged with the arguments of their functions.
         if rest.iter().any(|text| is_secret(text)) {
             return Err(Error::invalid(format!(
-                "{function}: a key is no argument of a function, where views, plans and logs show it: {OTHER_WAYS}"
+                "{function}: a key isn't an argument of a function, where views, plans and logs show it: {OTHER_WAYS}"
             )));
         }
         if let [key] = odd {
@@ -347,7 +347,7 @@ mod tests {
             (&[lit("a"), lit("timestamp")], "'timestamp' has no value"),
             (
                 &[lit("a"), lit("tiledb.encryption_key"), lit("hunter2")],
-                "a key is no argument of a function",
+                "a key isn't an argument of a function",
             ),
             (&[lit("a"), lit(KEY)], "the option (not shown"),
             (&[binary], "argument 1 is binary"),

@@ -68,7 +68,7 @@ fn time(position: usize, argument: &Expr) -> Result<u64> {
     let text = text(NAME, position, argument)?;
     let options = TableOptions::from_pairs([("timestamp", text.as_str())]).map_err(|e| {
         let position = position + 1;
-        Error::invalid(format!("{NAME}: argument {position} is no time")).with_source(e)
+        Error::invalid(format!("{NAME}: argument {position} isn't a time")).with_source(e)
     })?;
     Ok(options.timestamp_end.unwrap_or(0))
 }

@@ -191,7 +191,7 @@ impl ScalarUDFImpl for ElementInPlace {
 /// The element with this index in each list.
 fn element(list: &ArrayRef, index: i64) -> Result<ArrayRef> {
     let Some(list) = list.as_fixed_size_list_opt() else {
-        return exec_err!("{} is no list of fixed length", list.data_type());
+        return exec_err!("{} isn't a list of fixed length", list.data_type());
     };
     let length = i64::from(list.value_length());
     let offset = match index {

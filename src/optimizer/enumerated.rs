@@ -249,7 +249,7 @@ impl PhysicalExpr for EnumerationCodes {
     fn return_field(&self, input: &Schema) -> Result<FieldRef> {
         let field = self.of.return_field(input)?;
         let DataType::Dictionary(codes, _) = field.data_type() else {
-            return exec_err!("{} is no enumeration", self.of);
+            return exec_err!("{} isn't an enumeration", self.of);
         };
         let field = Field::new(field.name(), codes.as_ref().clone(), field.is_nullable());
         Ok(Arc::new(field))
@@ -266,7 +266,7 @@ impl PhysicalExpr for EnumerationCodes {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let array = self.of.evaluate(batch)?.into_array(batch.num_rows())?;
         let Some(dictionary) = array.as_any_dictionary_opt() else {
-            return exec_err!("{} is no enumeration", self.of);
+            return exec_err!("{} isn't an enumeration", self.of);
         };
         let values = dictionary.values();
         let same = values.to_data().ptr_eq(&self.values.to_data()) || values == &self.values;

@@ -106,7 +106,7 @@ impl ScanValue {
     /// The scan that [`to_bytes`](Self::to_bytes) wrote. `context` knows the functions that its conditions call, and the results
     /// of scalar subqueries that they name.
     ///
-    /// Fails if another release wrote the bytes, or if they are no scan.
+    /// Fails if another release wrote the bytes, or if they aren't a scan.
     pub fn from_bytes(bytes: &[u8], context: &PhysicalPlanDecodeContext<'_>) -> Result<Self> {
         let release = postcard::take_from_bytes::<&str>(bytes);
         let (release, bytes) = release.map_err(|e| unreadable("its release", e))?;

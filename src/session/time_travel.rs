@@ -163,7 +163,7 @@ fn in_pairs(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
                 ..
             } => (name.value, arg),
             FunctionArg::ExprNamed { name, .. } => {
-                return plan_err!("{name} is no name of an option");
+                return plan_err!("{name} isn't a name of an option");
             }
             FunctionArg::Unnamed(_) => {
                 plain.push(argument);

@@ -2,5 +2,6 @@
 
 pub(crate) mod budget;
 pub(crate) mod location;
+pub(crate) mod place;
 pub(crate) mod runtime;
 pub mod statement;

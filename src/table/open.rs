@@ -5,11 +5,12 @@ use std::thread;
 
 use datafusion::prelude::SessionContext;
 use tiledb_engine::filter::EncryptionKey;
-use tiledb_engine::storage::{Location, MetadataCache, RequestLog, Storage};
+use tiledb_engine::storage::{MetadataCache, RequestLog, Storage};
 use tiledb_engine::{Engine, Error, Result};
 
 use crate::options::TableOptions;
-use crate::stores::location::{expand_home, locate, of_runtime, storage, with_key};
+use crate::stores::location::{of_runtime, storage, with_key};
+use crate::stores::place::ArrayPlace;
 use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
 
@@ -58,9 +59,8 @@ where
 /// Opens a [`TileDbTable`] with options; see [`TileDbTable::builder`].
 #[derive(Debug, Clone)]
 pub struct TileDbTableBuilder {
-    uri: String,
+    place: ArrayPlace,
     options: TableOptions,
-    location: Option<Location>,
     runtime: Option<ArrayRuntime>,
     engine: Option<Engine>,
     request_log: Option<Arc<RequestLog>>,
@@ -68,30 +68,25 @@ pub struct TileDbTableBuilder {
 }
 
 impl TileDbTable {
-    /// Opens the array at a local path or `file://` URL in its current state.
-    pub async fn open(uri: impl Into<String>) -> Result<Self> {
-        Self::builder(uri).open().await
+    /// Opens the array at a local path, a `file://` URL or a [`Location`](crate::Location) in its current state.
+    pub async fn open(place: impl Into<ArrayPlace>) -> Result<Self> {
+        Self::builder(place).open().await
     }
 
     /// Opens an array with options, for example at a time.
-    pub fn builder(uri: impl Into<String>) -> TileDbTableBuilder {
-        TileDbTableBuilder::new(uri)
-    }
-}
-
-impl TileDbTableBuilder {
-    fn new(uri: impl Into<String>) -> Self {
-        Self {
-            uri: uri.into(),
+    pub fn builder(place: impl Into<ArrayPlace>) -> TileDbTableBuilder {
+        TileDbTableBuilder {
+            place: place.into(),
             options: TableOptions::default(),
-            location: None,
             runtime: None,
             engine: None,
             request_log: None,
             cache: None,
         }
     }
+}
 
+impl TileDbTableBuilder {
     /// Ignores what was written before this time (milliseconds since the epoch).
     #[must_use]
     pub fn timestamp_start(mut self, ms: u64) -> Self {
@@ -134,13 +129,6 @@ impl TileDbTableBuilder {
         self
     }
 
-    /// Reads from the caller's own object store, for example one in memory.
-    #[must_use]
-    pub fn location(mut self, location: Location) -> Self {
-        self.location = Some(location);
-        self
-    }
-
     /// Logs every storage request.
     #[must_use]
     pub fn request_log(mut self, log: Arc<RequestLog>) -> Self {
@@ -178,11 +166,7 @@ impl TileDbTableBuilder {
             (Some(runtime), Some(engine)) => Some(runtime.in_engine(engine.clone())),
             (runtime, _) => runtime,
         };
-        let location = match (self.location, &runtime) {
-            (Some(location), _) => location,
-            (None, Some(runtime)) => locate(&self.uri, runtime)?,
-            (None, None) => Location::local(&expand_home(&self.uri))?,
-        };
+        let location = self.place.locate(runtime.as_ref())?;
         let storage = match &runtime {
             Some(runtime) => of_runtime(location, runtime),
             None => Storage::in_engine(location, &self.engine.unwrap_or_default()),

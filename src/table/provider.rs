@@ -18,9 +18,7 @@ use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::storage::Storage;
 
 use crate::create::{column_defaults, statement_of};
-use crate::dml::{
-    InsertDestination, ReplannedStatement, insert_plan, overwrite_plan, truncate_plan,
-};
+use crate::dml::{PlannedTarget, ReplannedStatement, insert_plan, overwrite_plan, truncate_plan};
 use crate::error::to_datafusion_error;
 use crate::expressions::evaluable::evaluable;
 use crate::labels::{LabelColumns, MentionedLabels};
@@ -318,10 +316,10 @@ impl TileDbTable {
     ///
     /// # Errors
     /// The table shows something that no statement can change.
-    pub(crate) async fn destination(
+    pub(crate) async fn planned_target(
         &self,
         statement: &str,
-    ) -> tiledb_engine::Result<InsertDestination> {
+    ) -> tiledb_engine::Result<PlannedTarget> {
         let located = |e: tiledb_engine::Error| e.with("array", self.storage.uri());
         if matches!(*self.last(), LastOpened::Fixed(_)) {
             let why =
@@ -331,7 +329,7 @@ impl TileDbTable {
         self.options.check_changeable(statement).map_err(located)?;
         let shown = self.shown().await?;
         let columns = shown.labels.schema();
-        Ok(InsertDestination::new(
+        Ok(PlannedTarget::new(
             &self.storage,
             &self.options,
             &shown.table,
@@ -352,7 +350,7 @@ impl TileDbTable {
             InsertOp::Replace => "REPLACE",
             InsertOp::Overwrite => "INSERT OVERWRITE",
         };
-        let to = self.destination(statement).await;
+        let to = self.planned_target(statement).await;
         let to = to.map_err(to_datafusion_error)?.again(again);
         let to = to.read_by(read_by);
         if insert_op == InsertOp::Replace && self.array_schema().allows_duplicates {
@@ -374,7 +372,7 @@ impl TileDbTable {
         state: &dyn Session,
         again: Option<Arc<ReplannedStatement>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let to = self.destination("TRUNCATE").await;
+        let to = self.planned_target("TRUNCATE").await;
         let to = to.map_err(to_datafusion_error)?.again(again);
         let args = ScanArgs::default().with_projection(Some(&[]));
         let scan = self.plan(state, &args, FloatColumns::Shown).await?;

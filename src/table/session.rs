@@ -44,7 +44,7 @@ pub trait TileDbSessionExt {
     fn read_tiledb(&self, uri: &str) -> impl Future<Output = Result<DataFrame>> + Send;
 
     /// The location of a path or URL, with the object store of the session that holds it. Builders that create or change
-    /// an array or a group take it, and so does [`TileDbTableBuilder::location`](crate::TileDbTableBuilder::location).
+    /// an array or a group take it, and so do [`Array::open`](crate::Array::open) and [`TileDbTable::open`].
     ///
     /// Fails if the session has no object store for the URL.
     ///

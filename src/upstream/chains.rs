@@ -495,6 +495,6 @@ mod tests {
                 compared += usize::from(found.is_some());
             }
         }
-        assert!(compared > 80, "{compared} chains are no errors");
+        assert!(compared > 80, "{compared} chains aren't errors");
     }
 }

@@ -112,7 +112,7 @@ pub fn kind_of(error: &DataFusionError) -> Option<ErrorKind> {
 pub fn nothing_at(place: &str, why: &DataFusionError) -> DataFusionError {
     match why {
         DataFusionError::Plan(_) => report::message(format!(
-            "'{place}' is no TileDB array or group, and no file or folder of files that can be read as a table"
+            "'{place}' isn't a TileDB array or group, nor a file or folder of files that can be read as a table"
         )),
         why => report::message(format!(
             "'{place}' cannot be read: {}",

@@ -1,9 +1,9 @@
 //! Ctrl-C: it interrupts the statement that runs, and not the shell.
 //!
-//! At the prompt the terminal hands Ctrl-C to the line editor as a key. While a statement runs it is a signal, for which
-//! one task listens as long as the process lives. Whoever can be interrupted looks at the count of signals: the statement
-//! while it waits for rows, and what it prints while it is printed. Where nothing runs and nobody edits lines, as
-//! between the lines of a pipe, the signal ends the process as ever.
+//! At the prompt the terminal hands Ctrl-C to the line editor as a key. While a statement runs it is a signal, for which one
+//! task listens as long as the process lives. Anything that can be interrupted watches the count of signals: a statement while
+//! it waits for rows, and its output while it is printed. If nothing runs and no line is being edited, as between the lines of
+//! a pipe, the signal ends the process as usual.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -38,8 +38,7 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// The next signal, which counts from now on; `None` if the system reports none.
 ///
-/// The first poll is what sets the handler. Without it, a signal that comes before the task that listens has run for the
-/// first time would end the process.
+/// The first poll installs the handler. Until then, a signal ends the process.
 fn next_signal() -> Option<NextSignal> {
     let mut next: NextSignal = Box::pin(tokio::signal::ctrl_c());
     match next.as_mut().now_or_never() {

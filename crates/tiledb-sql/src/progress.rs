@@ -5,8 +5,7 @@
 //! read, with a bar of their own.
 //!
 //! Every plan that the session makes passes by [`StatementWatch`], so what a statement runs on the way is seen too, as the query of
-//! `CREATE TABLE … AS` is. A thread asks the plans for their scans' counters; a thread, because the tasks of the runtime
-//! may all be busy with rows. What takes less than a second is not disturbed.
+//! `CREATE TABLE … AS` is. A thread reads the counters of the plans' scans. It isn't a task of the runtime, because those may all be busy with rows. Statements of less than a second show nothing.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

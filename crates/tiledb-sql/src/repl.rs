@@ -1,8 +1,7 @@
 //! The interactive loop: datafusion-cli's line editor and highlighting around our [`Shell`].
 //!
-//! It is a loop of our own for two reasons: errors read the same as everywhere else, and the history is
-//! kept in the user's home, not dropped as `.history` into whatever folder the shell was started in,
-//! which may well be an array.
+//! It differs from datafusion-cli's loop in two ways: errors read the same as everywhere else, and the history is kept in the
+//! user's home. datafusion-cli writes `.history` to the current folder, which may be an array.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -176,7 +176,7 @@ fn missing_location(text: &str) -> Option<String> {
     let location = name.splitn(3, '.').nth(2)?;
     if location.contains('/') {
         Some(format!(
-            "'{location}' is no TileDB array, and no file or folder of files that can be read as a table"
+            "'{location}' isn't a TileDB array, nor a file or folder of files that can be read as a table"
         ))
     } else if Path::new(location).is_dir() {
         Some(format!(
@@ -263,7 +263,7 @@ mod tests {
         let error = DataFusionError::Plan(
             "table 'datafusion.public./no/such.parquet' not found".to_owned(),
         );
-        assert!(describe(&error).starts_with("'/no/such.parquet' is no TileDB array"));
+        assert!(describe(&error).starts_with("'/no/such.parquet' isn't a TileDB array"));
         let error = DataFusionError::Plan("table 'datafusion.public.t' not found".to_owned());
         assert_eq!(
             describe(&error),

@@ -35,9 +35,8 @@ use crate::progress::StatementWatch;
 use crate::shell::Shell;
 use crate::stores::ShellStores;
 
-/// Twice DataFusion's. A scan hands on each batch, and whoever collects rows from several threads is woken for each: a
-/// drain of a hundred million rows takes a quarter less time like this, and four columns of such a batch still fit the
-/// cache of a core.
+/// Twice DataFusion's. A task that collects rows from several threads is woken for each batch, so larger batches save a quarter
+/// of the time of draining a hundred million rows. Four columns of such a batch still fit into the cache of a core.
 const BATCH_ROWS: usize = 16384;
 
 /// The share of the memory that queries take without `-m`, in percent.

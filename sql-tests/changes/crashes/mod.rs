@@ -216,7 +216,7 @@ async fn used_again(
             return Err("the rows of a living creation were taken over".into());
         };
         let told = error.message().unwrap_or_default();
-        if !told.contains("somebody else is creating an array here") {
+        if !told.contains("another writer is creating an array here") {
             return Err(told.to_string().into());
         }
         age(Duration::from_secs(60))?;
@@ -335,7 +335,7 @@ async fn run(store: &Arc<Faulty>, case: &Case) -> Result<(), String> {
     executed.map_err(|e| format!("{e:?}"))
 }
 
-/// Nothing is damaged; what a crash left over is no error.
+/// Nothing is damaged; what a crash left over isn't an error.
 async fn check(store: &InMemory) -> Result<(), Failed> {
     for place in ["array", "group"] {
         let store: Arc<dyn ObjectStore> = Arc::new(copy_of(store).await?);

@@ -11,7 +11,7 @@ type OnNan = (&'static str, Result<&'static str, &'static str>);
 
 const HAS_NAN: &str = "cells whose coordinate \"f\" is NaN";
 
-const WRITES_NAN: &str = "is NaN, which is no coordinate";
+const WRITES_NAN: &str = "is NaN, which isn't a coordinate";
 
 /// What is so whether or not an array allows duplicates.
 const ON_NAN: [OnNan; 14] = [

@@ -133,7 +133,7 @@ async fn disjoint_changes_do_not_meet() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whether a conflict names what somebody else committed, and what this statement depends on.
+/// Whether a conflict names what another writer committed, and what this statement depends on.
 fn names_both(error: &str) -> bool {
     let theirs = error.contains("the fragment __") || error.contains("the delete __");
     theirs && error.contains("(x = 20 to 29)") && error.contains("run the statement again")

@@ -22,8 +22,7 @@ use crate::support::golden;
 
 /// A session with the array as table `t`.
 async fn session(files: &Files, log: &Arc<RequestLog>) -> Result<SessionContext, String> {
-    let table = TileDbTable::builder("memory")
-        .location(files.in_memory().await)
+    let table = TileDbTable::builder(files.in_memory().await)
         .request_log(Arc::clone(log))
         .cache(Arc::new(MetadataCache::new(16 << 20)))
         .open()

@@ -37,7 +37,7 @@ pub async fn of_files(files: &Files) -> Vec<Finding> {
     found.expect("memory does not fail")
 }
 
-/// The arrays with findings that are no leftovers: the rules, and why.
+/// The arrays with findings that aren't leftovers: the rules, and why.
 const FINDINGS: [(&str, &[&str], &str); 21] = [
     (
         "delete_dropped",
@@ -52,22 +52,22 @@ const FINDINGS: [(&str, &[&str], &str); 21] = [
     (
         "refused_ascii",
         &["invalid-text"],
-        "it has bytes that are no text",
+        "it has bytes that aren't text",
     ),
     (
         "refused_utf8",
         &["invalid-text"],
-        "it has bytes that are no text",
+        "it has bytes that aren't text",
     ),
     (
         "refused_utf16",
         &["invalid-text"],
-        "it has bytes that are no text",
+        "it has bytes that aren't text",
     ),
     (
         "refused_utf32",
         &["invalid-text"],
-        "it has bytes that are no text",
+        "it has bytes that aren't text",
     ),
     (
         "sparse_strings_high_bytes",

@@ -245,7 +245,7 @@ fn values_of(files: &Files, path: &str) -> Enumeration {
 }
 
 trial!(plain_groups);
-/// A group whose files are encrypted lists no member, and has no metadata, that somebody else put there.
+/// A group whose files are encrypted lists no member, and has no metadata, that another writer put there.
 async fn plain_groups() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let group = folder.path().join("g");

@@ -68,7 +68,7 @@ const LIMIT_KIB: u64 = 4 << 20;
 
 const PEAK_KIB: u64 = 1 << 20;
 
-/// Rows after which a scan is no longer followed: a box that claims more cells than bytes is no damage in itself.
+/// Rows after which a scan is no longer followed: a box that claims more cells than bytes isn't damage in itself.
 const ROWS: usize = 1 << 18;
 
 trial!(damaged_arrays_give_an_answer_or_an_error);
@@ -262,9 +262,7 @@ async fn check(location: Location) -> Result<(), String> {
 
 /// Opens, reads everything, then reads a part by a filter on a dimension and one on an attribute.
 async fn read(location: Location, choice: u64) -> Result<usize, String> {
-    let mut builder = TileDbTable::builder("array")
-        .location(location)
-        .cache(Arc::new(MetadataCache::new(1 << 20)));
+    let mut builder = TileDbTable::builder(location).cache(Arc::new(MetadataCache::new(1 << 20)));
     if choice.is_multiple_of(8) {
         builder = builder.timestamp_end(1500);
     }

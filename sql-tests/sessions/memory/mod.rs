@@ -75,9 +75,8 @@ async fn large(copies: usize) -> Result<TileDbTable, Failed> {
             files.0.remove(&path);
         }
     }
-    let table = TileDbTable::builder("large")
-        .location(files.in_memory().await)
-        .cache(Arc::new(MetadataCache::new(16 << 20)));
+    let table =
+        TileDbTable::builder(files.in_memory().await).cache(Arc::new(MetadataCache::new(16 << 20)));
     Ok(table.open().await?)
 }
 

@@ -201,7 +201,7 @@ async fn late(create: &str, is_local: bool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The rows that somebody else has written by the time a plan runs: none, rows within the bounds that were told of the old
+/// The rows that another writer has written by the time a plan runs: none, rows within the bounds that were told of the old
 /// ones, rows beyond these, and as many rows as there were. Nothing shows the old ones any longer. Each change comes with the
 /// numbers of the queries that its rows answer at least, because nothing that was told of the old rows is untrue of them.
 const CHANGES: [(Range<i64>, &[usize]); 4] = [

@@ -40,7 +40,7 @@ fn words(place: &Place) -> Result<(), Failed> {
     shell.line("\\d weather")?;
     shell.expect("| weather    | temperature | Float64")?;
     shell.line("\\d ./nothing")?;
-    shell.expect("Error: './nothing' is no TileDB array or group")?;
+    shell.expect("Error: './nothing' isn't a TileDB array or group")?;
     shell.line("Quit")?;
     assert_eq!(shell.ended()?, 0);
     Ok(())

@@ -217,7 +217,7 @@ pub(super) fn key_ranges(
 fn check_full(builder: &ArrayBuilder, rows: u64) -> tiledb_engine::Result<()> {
     match builder.dense_cells()? {
         Some(cells) if cells != u128::from(rows) => Err(Error::invalid(format!(
-            "the rows are no full grid: there are {rows}, and the box between their least and greatest coordinates has {cells} \
+            "the rows aren't a full grid: there are {rows}, and the box between their least and greatest coordinates has {cells} \
              cells; copy them to a sparse array, or choose tiledb.dim.<name>.domain of all dimensions, and cells without a row \
              show fill values"
         ))),
@@ -237,8 +237,8 @@ pub(super) struct SampledRows {
 }
 
 impl SampledRows {
-    /// The filters of columns that are smaller with them than with the usual ones. It takes time, and should be called on a
-    /// thread that nobody waits for.
+    /// The filters of columns that are smaller with them than with the usual ones. This takes long, so call it on a thread of
+    /// its own.
     ///
     /// # Errors
     /// The schema cannot be written.

@@ -34,9 +34,9 @@ use tiledb_engine::write::create::{ArrayBuilder, StagedArray};
 use super::choice::{DomainChoice, OptionChoice, SampledRows, choose, key_ranges};
 use super::spool::spool;
 use crate::dml::again::streams;
-use crate::dml::insert::{InsertDestination, insert_plan, retargeted};
+use crate::dml::insert::{insert_plan, retargeted};
 use crate::dml::node::{ChangeStep, StepExec, count_schema, puts_out_count};
-use crate::dml::target::UnpublishedArray;
+use crate::dml::target::{PlannedTarget, UnpublishedArray};
 use crate::error::to_datafusion_error;
 use crate::options::TableOptions;
 use crate::scan::planning::shown;
@@ -180,12 +180,8 @@ impl CopyExec {
         }
         let staged = self.stage(&builder).await?;
         let snapshot = staged.snapshot().await.map_err(to_datafusion_error)?;
-        let (array, destination) = self.destination(snapshot)?;
-        let plan = retargeted(
-            &plan,
-            &destination,
-            streams(in_order.schema(), vec![in_order])?,
-        )?;
+        let (array, target) = self.target(snapshot)?;
+        let plan = retargeted(&plan, &target, streams(in_order.schema(), vec![in_order])?)?;
         self.say(made);
         Ok((staged, array, plan))
     }
@@ -203,22 +199,16 @@ impl CopyExec {
         ranges: Vec<Option<(u64, u64)>>,
     ) -> Result<(Arc<UnpublishedArray>, Arc<dyn ExecutionPlan>)> {
         let snapshot = staged.snapshot().await.map_err(to_datafusion_error)?;
-        let (array, destination) = self.destination(snapshot)?;
-        let destination = InsertDestination {
-            ranges,
-            ..destination
-        };
-        let rows = with_columns(input, &destination.columns)?;
-        Ok((array, insert_plan(&destination, rows)?))
+        let (array, target) = self.target(snapshot)?;
+        let target = PlannedTarget { ranges, ..target };
+        let rows = with_columns(input, &target.columns)?;
+        Ok((array, insert_plan(&target, rows)?))
     }
 
-    fn destination(
-        &self,
-        snapshot: Snapshot,
-    ) -> Result<(Arc<UnpublishedArray>, InsertDestination)> {
+    fn target(&self, snapshot: Snapshot) -> Result<(Arc<UnpublishedArray>, PlannedTarget)> {
         let array = Arc::new(UnpublishedArray::new(snapshot.clone()));
         let table = shown(snapshot, &self.options).map_err(to_datafusion_error)?;
-        let destination = InsertDestination {
+        let target = PlannedTarget {
             storage: self.storage.clone(),
             options: self.options.clone(),
             columns: Arc::clone(&table.schema),
@@ -228,7 +218,7 @@ impl CopyExec {
             unpublished: Some(Arc::clone(&array)),
             ranges: Vec::new(),
         };
-        Ok((array, destination))
+        Ok((array, target))
     }
 
     /// Tells the log what was chosen, and keeps it for whoever asks.

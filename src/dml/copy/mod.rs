@@ -160,8 +160,8 @@ impl ArrayFormat {
     }
 }
 
-/// The columns as if no array had shown them: what an array says of its columns does not bind another one. A dictionary shows
-/// the values of an enumeration, and the new array has them as they are.
+/// The columns without what the array they come from says of them, which does not bind the new array. A dictionary that shows
+/// an enumeration becomes its plain values.
 fn plain(columns: &SchemaRef) -> Schema {
     let fields = columns.fields().iter().map(|field| {
         let data_type = match field.data_type() {
@@ -194,7 +194,7 @@ impl FileFormat for ArrayFormat {
         _objects: &[ObjectMeta],
     ) -> Result<SchemaRef> {
         not_impl_err!(
-            "an array is no list of files: CREATE EXTERNAL TABLE … STORED AS TILEDB opens it"
+            "an array isn't a list of files: CREATE EXTERNAL TABLE … STORED AS TILEDB opens it"
         )
     }
 
@@ -205,7 +205,7 @@ impl FileFormat for ArrayFormat {
         _table_schema: SchemaRef,
         _object: &ObjectMeta,
     ) -> Result<Statistics> {
-        not_impl_err!("an array is no list of files")
+        not_impl_err!("an array isn't a list of files")
     }
 
     async fn create_physical_plan(
@@ -213,7 +213,7 @@ impl FileFormat for ArrayFormat {
         _state: &dyn Session,
         _conf: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("an array is no list of files")
+        not_impl_err!("an array isn't a list of files")
     }
 
     async fn create_writer_physical_plan(
@@ -251,7 +251,7 @@ impl FileSource for NoFiles {
         _base_config: &FileScanConfig,
         _partition: usize,
     ) -> Result<Arc<dyn FileOpener>> {
-        not_impl_err!("an array is no list of files")
+        not_impl_err!("an array isn't a list of files")
     }
 
     fn table_schema(&self) -> &TableSchema {

@@ -1,10 +1,10 @@
 //! A simulation: writers, readers, one who tends and one who evolves an array, each a process of its own, on a clock that moves
 //! only when all of them wait. Processes are killed, sleep for seconds, and lose requests and answers.
 //!
-//! After each change of the store an auditor looks at the array. What it shows may only change by what the process that made
-//! the change was just told to do, wholly and once, done to what the array showed before: so every history is serial. A reader
-//! must find the rows of one moment of its own time, also where folders are listed a few entries at a time while others put
-//! and remove some. One seed is one course of events; a failure prints it.
+//! After each change of the store an auditor looks at the array. The only visible effect of a change may be the whole task of
+//! the process that made it, applied once to what the array showed before. So every history is serial. A reader must find the
+//! rows of one moment of its own time, also where folders are listed a few entries at a time while others put and remove some.
+//! A seed determines all events; a failure prints it.
 //!
 //! `SIMULATED=<n>` simulates `n` worlds of each kind of array, from `SIMULATED_SEED` on.
 

@@ -147,7 +147,9 @@ fn sums(column: &ColumnSummary, of: &DataType) -> Result<ArrayRef> {
             let integer = |sum| match sum {
                 TileSum::Int(sum) => Ok(sum),
                 TileSum::UInt(sum) => i64::try_from(sum).map_err(range),
-                TileSum::Float(_) => Err(internal_datafusion_err!("a sum of floats is no integer")),
+                TileSum::Float(_) => {
+                    Err(internal_datafusion_err!("a sum of floats isn't an integer"))
+                }
             };
             let sums = sums.map(|sum| sum.map(integer).transpose());
             Arc::new(sums.collect::<Result<Int64Array>>()?)
@@ -156,7 +158,9 @@ fn sums(column: &ColumnSummary, of: &DataType) -> Result<ArrayRef> {
             let integer = |sum| match sum {
                 TileSum::Int(sum) => u64::try_from(sum).map_err(range),
                 TileSum::UInt(sum) => Ok(sum),
-                TileSum::Float(_) => Err(internal_datafusion_err!("a sum of floats is no integer")),
+                TileSum::Float(_) => {
+                    Err(internal_datafusion_err!("a sum of floats isn't an integer"))
+                }
             };
             let sums = sums.map(|sum| sum.map(integer).transpose());
             Arc::new(sums.collect::<Result<UInt64Array>>()?)

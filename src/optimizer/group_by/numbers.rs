@@ -214,7 +214,7 @@ impl NumberTable {
         for (key, span) in keys.iter().zip(&self.spans) {
             let slots = &mut self.slots;
             let numbers = visit(key, AppendKeySlots { span: *span, slots });
-            numbers.ok_or_else(|| internal_datafusion_err!("a key is no number"))?;
+            numbers.ok_or_else(|| internal_datafusion_err!("a key isn't a number"))?;
         }
         if !self.find(groups) {
             self.add_new(keys, values)?;

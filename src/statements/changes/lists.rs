@@ -112,7 +112,7 @@ impl WholeList {
                 let item = Arc::clone(item);
                 Arc::new(FixedSizeListArray::try_new(item, *size, values, nulls)?)
             }
-            other => return internal_err!("{other} is no type of lists"),
+            other => return internal_err!("{other} isn't a type of lists"),
         })
     }
 }

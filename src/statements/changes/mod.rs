@@ -1,10 +1,10 @@
 //! INSERT, DELETE, UPDATE and MERGE INTO.
 //!
-//! DataFusion asks a table to delete or update what satisfies a list of filters, which it reads off the optimized plan; a WHERE
-//! that is constant, has a subquery or a LIMIT leaves none or too few of them, and the statement would hit rows that it does
-//! not select. So an analyzer rule rewrites these statements before any other rule sees them: the rows to change are an
-//! ordinary query, with their old coordinates and new values as columns, and the statement inserts them into a target that
-//! knows what they mean. However the optimizer rewrites the query, the rows are the ones that it selects. Their values arrive
+//! DataFusion gives a table a list of filters, taken from the optimized plan, whose rows it is to delete or update. A WHERE
+//! that is constant, or has a subquery or a LIMIT, leaves too few filters, and the statement would change rows that it does not
+//! select. So an analyzer rule rewrites these statements before any other rule sees them: the rows to change are an ordinary
+//! query, with their old coordinates and new values as columns, and the statement inserts them into a target that knows what
+//! they mean. However the optimizer rewrites the query, the rows are the ones that it selects. Their values arrive
 //! [unchanged](values).
 //!
 //! The columns of changed rows are the old coordinates, the new row, whether the new row stays, and whether its coordinates

@@ -136,7 +136,7 @@ impl TableProvider for ChangeTarget {
             RowMeaning::Update(statement) | RowMeaning::Change(statement) => statement,
         };
         let to = array
-            .destination(&statement.to_string())
+            .planned_target(&statement.to_string())
             .await
             .map_err(to_datafusion_error)?
             .again(again)

@@ -194,7 +194,7 @@ impl ExactCast {
                 "the value {value} would become {becomes}, because the column is {to}: write CAST({value} AS {to}) if that is \
                  meant"
             )),
-            None => Error::invalid(format!("the value {value} is no {to}")),
+            None => Error::invalid(format!("{value} isn't a value of {to}")),
         };
         let error = error.with("column", &self.column);
         to_datafusion_error(match cause {

@@ -76,7 +76,7 @@ const FILE_ENDINGS: [&str; 6] = ["parquet", "csv", "json", "ndjson", "arrow", "a
 /// The extensions of compressed files.
 const COMPRESSED_ENDINGS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
 
-/// Plain names are no locations, not even that of a folder in the current directory (`./weather` names it): DataFusion
+/// Plain names aren't locations, not even that of a folder in the current directory (`./weather` names it): DataFusion
 /// also looks up here whether the table of a CREATE statement exists already, and `CREATE EXTERNAL TABLE weather …
 /// LOCATION 'weather'` must not find itself.
 pub(crate) fn looks_like_location(name: &str) -> bool {

@@ -95,8 +95,8 @@ pub async fn settled(storage: &Storage) -> Result<Storage> {
     }
 }
 
-/// The storage of a group, with a key that is only known if any file of the group is encrypted: nothing else shows
-/// whether a group is. All files are looked at, because one that hides the others need not be the owner's.
+/// The storage of a group. It has a key only if some file of the group is encrypted, because nothing else shows whether a group
+/// is. All files are examined: an unencrypted one that hides the others may have been planted.
 ///
 /// # Errors
 /// The group cannot be listed, or a file cannot be read.
@@ -163,7 +163,7 @@ async fn visible_files(
     let mut hidden = HashSet::new();
     let mut visible = Vec::new();
     for file in files {
-        // Writers rename `.tmp` files when they are complete; other unknown files are no metadata.
+        // Writers rename `.tmp` files when they are complete; other unknown files aren't metadata.
         let Ok(name) = TimestampedName::parse(&file.name) else {
             continue;
         };

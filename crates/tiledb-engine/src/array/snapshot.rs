@@ -197,7 +197,7 @@ impl Snapshot {
 }
 
 /// Adds the array to an error. Its schema exists, so a file that is missing now is damage, and does not mean that there
-/// is no array.
+/// isn't an array.
 fn located(error: Error, storage: &Storage) -> Error {
     match error.kind() {
         ErrorKind::NotFound => error.with_kind(ErrorKind::Corrupt),

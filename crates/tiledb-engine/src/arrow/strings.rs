@@ -50,7 +50,7 @@ impl TileStrings {
             CellData::Encoded(strings) if strings.keys().len() == len => {
                 StringData::Encoded(strings)
             }
-            _ => return Err(Error::internal("these cells are no strings")),
+            _ => return Err(Error::internal("these cells aren't strings")),
         };
         Ok(Self { data, nulls })
     }

@@ -55,7 +55,7 @@ impl OutOfRange {
         };
         match element_type {
             DataType::Time64(_) => Error::unsupported(format!(
-                "{datatype} value {value} in cell {cell} is outside the day, so it is no time of day: \
+                "{datatype} value {value} in cell {cell} is outside the day, so it isn't a time of day: \
                  set the option 'tiledb.time_as' to 'duration'"
             )),
             other => Error::unsupported(format!(

@@ -39,7 +39,7 @@ pub(super) fn check_count<W: FilterWord>(count: u64, out_bytes: usize, filter: &
         .filter(|lost| *lost < W::BYTES);
     Err(Error::corrupt(match lost {
         Some(lost) => format!(
-            "{filter}: the last {lost} of {out_bytes} bytes were lost when the tile was written, because they are no whole value of {} bytes",
+            "{filter}: the last {lost} of {out_bytes} bytes were lost when the tile was written, because they aren't a whole value of {} bytes",
             W::BYTES
         ),
         None => format!(
@@ -70,7 +70,7 @@ pub(super) fn whole_words<'a, W: FilterWord>(
     match W::split(part) {
         (words, []) => Ok(words),
         _ => Err(Error::unsupported(format!(
-            "filter {filter} behind one whose output is no whole number of values of {} bytes: put {filter} first",
+            "filter {filter} behind one whose output isn't a whole number of values of {} bytes: put {filter} first",
             W::BYTES
         ))),
     }

@@ -71,7 +71,7 @@ pub(super) fn repeat(value: &[u8], cells: &mut [u8]) {
 pub(super) fn encode(part: &[u8], cell_bytes: usize, out: &mut Vec<u8>) -> Result<()> {
     if cell_bytes == 0 || !part.len().is_multiple_of(cell_bytes) {
         return Err(Error::unsupported(format!(
-            "filter rle on {} bytes, which are no whole number of cells of {cell_bytes}: put rle first",
+            "filter rle on {} bytes, which aren't a whole number of cells of {cell_bytes}: put rle first",
             part.len()
         )));
     }

@@ -12,7 +12,7 @@ use crate::memory::budget::{Grant, MemoryBudget};
 
 /// Larger buffers are freed instead of kept for the next tile.
 const LARGEST_KEPT_BYTES: usize = 1 << 20;
-/// So much working memory is there without asking: chunks have 64 KiB.
+/// Working memory that is kept without a reservation: chunks have 64 KiB.
 const UNASKED_BYTES: usize = 2 << 20;
 /// Larger memory of written chunks is freed, too. A chunk has 64 KiB, and more only if a single cell does.
 const LARGEST_SPARE_BYTES: usize = 128 << 10;

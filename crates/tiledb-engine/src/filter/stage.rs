@@ -258,7 +258,7 @@ impl TransformStage {
                 )
             }
             Self::ScaleFloat(scale) => scale.decode_into(metadata, input, out),
-            Self::WebP(_) => Err(Error::internal("an image is no array of words")),
+            Self::WebP(_) => Err(Error::internal("an image isn't an array of words")),
         }
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn encode(
     let size = u64::from(lines) * u64::from(line_bytes);
     if !whole || size != cells.len() as u64 || lines.max(width) > MOST_PIXELS {
         return Err(Error::invalid(format!(
-            "webp: {lines} lines of {line_bytes} bytes are no {} image of a tile of {} bytes",
+            "webp: {lines} lines of {line_bytes} bytes aren't an {} image of a tile of {} bytes",
             format.name(),
             cells.len()
         )));

@@ -72,7 +72,7 @@ fn corrupt(code: usize) -> Error {
 const OWN_LEVEL: i32 = 3;
 /// A level that looks for matches in two tables, and the one below it, which looks in one and skips more.
 const TWO_TABLES: (i32, i32) = (3, 2);
-/// Parts of fewer bytes are no measure of a level.
+/// Parts of fewer bytes aren't a measure of a level.
 const TRIED_BYTES: usize = 32 << 10;
 /// The number of parts that a trial holds for.
 const TRIED_PARTS: u32 = 64;
@@ -175,7 +175,7 @@ fn add_work(frame: &[u8], work: &mut DecodeWork) -> Option<()> {
     }
 }
 
-/// The types of a block that are no copies of its bytes.
+/// The types of a block that aren't copies of its bytes.
 const RUN_BLOCK: usize = 1;
 const COMPRESSED_BLOCK: usize = 2;
 

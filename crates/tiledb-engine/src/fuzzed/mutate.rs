@@ -46,7 +46,7 @@ const FLOATS: [f64; 8] = [
     f64::MIN,
     9_223_372_036_854_775_808.0,
 ];
-/// Bytes that are no text, or mean something in paths and lists.
+/// Bytes that aren't text, or mean something in paths and lists.
 const TEXTS: [&[u8]; 14] = [
     b"",
     b"\0",

@@ -60,7 +60,7 @@ impl Tiling {
         })
     }
 
-    /// The key itself, or that of infinity for keys above it, which are no numbers.
+    /// The key itself, or that of infinity for keys above it, which aren't numbers.
     #[inline]
     fn number(self, key: u64) -> u64 {
         match self {

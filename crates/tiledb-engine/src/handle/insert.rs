@@ -28,7 +28,7 @@ use crate::write::dense::collected::NoRecordStore;
 use crate::write::dense::insert::DenseInsert;
 use crate::write::dense::snapshot_cells::SnapshotCells;
 use crate::write::fields::check_unordered;
-use crate::write::insert::{DeleteScope, SparseInsert, WriteTarget, sliced_bytes};
+use crate::write::insert::{DeleteScope, OpenedTarget, SparseInsert, sliced_bytes};
 use crate::write::order_numbers::OrderNumbers;
 use crate::write::requirement::{RequiredRegion, Requirement, check};
 use crate::write::staged_change::StagedChange;
@@ -144,7 +144,7 @@ impl ArrayInsert {
             return Ok(0);
         }
         let processors = || available_parallelism().map_or(1, NonZero::get);
-        let target = WriteTarget {
+        let target = OpenedTarget {
             snapshot: snapshot.clone(),
             types: *self.array.options.types(),
             nulls: NullPolicy::Refused,
@@ -184,7 +184,7 @@ impl ArrayInsert {
     /// Stages a sparse fragment of all rows, in global order.
     async fn sparse(
         &self,
-        target: WriteTarget,
+        target: OpenedTarget,
         table: &ArrayTable,
         rows: Vec<Vec<ArrayRef>>,
     ) -> Result<StagedRows> {
@@ -216,7 +216,7 @@ impl ArrayInsert {
 }
 
 /// Stages dense fragments of all rows.
-async fn dense(target: WriteTarget, rows: &[Vec<ArrayRef>]) -> Result<StagedRows> {
+async fn dense(target: OpenedTarget, rows: &[Vec<ArrayRef>]) -> Result<StagedRows> {
     let existing = Arc::new(SnapshotCells {
         snapshot: target.snapshot.clone(),
         budget: Arc::clone(&target.budget),

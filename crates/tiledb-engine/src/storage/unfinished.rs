@@ -17,7 +17,7 @@ const WAITS_MS: [u64; 8] = [1, 2, 5, 10, 20, 50, 100, 200];
 /// A file that was changed so recently may not be finished. A file server may have another clock.
 const YOUNG: Duration = Duration::from_secs(5);
 
-/// Loads a file, again and again while it is young and what it holds is no valid file.
+/// Loads a file, again and again while it is young and what it holds isn't a valid file.
 ///
 /// # Errors
 /// As for `load`, the last time.

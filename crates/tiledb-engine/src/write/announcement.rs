@@ -2,8 +2,8 @@
 //! complete fragment.
 //!
 //! The announcement is written before its statement looks for changes of others, and removed when the statement has ended. The
-//! subtle part is the cancellation of a statement: its file is then removed in the background, and a leftover file counts for
-//! 20 seconds.
+//! subtle part: if a statement is cancelled, its file is removed in the background, and a file that stays counts for 20
+//! seconds.
 
 use std::mem;
 

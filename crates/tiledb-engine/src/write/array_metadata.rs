@@ -110,8 +110,11 @@ impl MetadataEdit {
     ///
     /// # Errors
     /// There is neither an array nor a group, the array is encrypted with another key, or the storage fails.
-    pub async fn apply(&self, location: impl Into<Storage>) -> Result<Option<String>> {
-        let storage = settled(&self.change.storage(location)).await?;
+    pub async fn apply(
+        &self,
+        location: impl TryInto<Storage, Error: Into<Error>>,
+    ) -> Result<Option<String>> {
+        let storage = settled(&self.change.storage(location)?).await?;
         if self.entries.is_empty() {
             return Ok(None);
         }
@@ -193,7 +196,7 @@ fn typed(column: &ArrayRef, datatype: Datatype) -> Result<MetadataValue> {
 fn text(column: &ArrayRef, datatype: Datatype) -> Result<Vec<u8>> {
     let wrong = || {
         Error::invalid(format!(
-            "{} {} is no value of {datatype}: expected one text, or bytes",
+            "{} {} isn't a value of {datatype}: expected one text, or bytes",
             column.len(),
             sql_name(column.data_type())
         ))

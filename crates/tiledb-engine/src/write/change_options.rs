@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::clock::Clock;
 use crate::array::window::TimestampMs;
+use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
 use crate::storage::Storage;
 
@@ -30,12 +31,15 @@ impl Default for ChangeOptions {
 
 impl ChangeOptions {
     /// The storage of the array or group. A chosen key replaces the key of the storage.
-    pub fn storage(&self, location: impl Into<Storage>) -> Storage {
-        let storage = location.into();
-        match &self.encryption_key {
+    ///
+    /// # Errors
+    /// A path is not one of this machine.
+    pub fn storage(&self, location: impl TryInto<Storage, Error: Into<Error>>) -> Result<Storage> {
+        let storage = location.try_into().map_err(Into::into)?;
+        Ok(match &self.encryption_key {
             Some(key) => storage.with_encryption_key(Some(Arc::clone(key))),
             None => storage,
-        }
+        })
     }
 
     /// The clock of the engine of `storage`, or the chosen one.

@@ -168,8 +168,8 @@ impl CellChecker {
         })
     }
 
-    /// Checks the next cells, given their coordinates in each dimension, and their `numbers` if each cell of the domain has one
-    /// by which all are sorted.
+    /// Checks the next cells, by their coordinates in each dimension. `numbers` are what they are sorted by, if each cell of
+    /// the domain has a number of its own.
     ///
     /// # Errors
     /// A cell lies outside, or another one has its coordinates.
@@ -285,7 +285,7 @@ impl CheckedDimension {
             && let Some(cell) = keys.iter().position(|key| *key == nan)
         {
             return Err(Error::invalid(format!(
-                "the dimension \"{}\" of the row {} is NaN, which is no coordinate",
+                "the dimension \"{}\" of the row {} is NaN, which isn't a coordinate",
                 self.name,
                 describe(cell)
             )));

@@ -161,7 +161,7 @@ impl RewrittenFile {
             Ok(())
         } else {
             Err(Error::conflict(format!(
-                "{} was consolidated or vacuumed by somebody else meanwhile: run it again",
+                "{} was consolidated or vacuumed by another writer meanwhile: run it again",
                 self.path
             )))
         }

@@ -62,8 +62,8 @@ pub struct StagedFragment {
     pub(super) delete: Option<NewDeleteFile>,
 }
 
-/// Waits until all futures have ended, and returns their results or the first error. None is dropped after the error of
-/// another: its thread may be about to create a file in the folder that is then removed.
+/// Waits until all futures have ended, and returns their results or the first error. After an error, the others still run to
+/// their end, because their threads may be about to create files in the folder that is then removed.
 async fn ended<T>(
     all: impl IntoIterator<Item = impl Future<Output = Result<T>>>,
 ) -> Result<Vec<T>> {

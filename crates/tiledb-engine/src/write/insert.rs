@@ -22,7 +22,7 @@ pub const COPIES: usize = 2;
 
 /// Where and how rows are written.
 #[derive(Debug, Clone)]
-pub struct WriteTarget {
+pub struct OpenedTarget {
     /// The array, as it was when the statement began.
     pub snapshot: Snapshot,
     /// The options that the types of columns depend on.
@@ -43,7 +43,7 @@ pub struct WriteTarget {
     pub has_read: bool,
 }
 
-impl WriteTarget {
+impl OpenedTarget {
     /// A fresh name for a fragment of a time.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl SparseInsert {
     ///
     /// # Errors
     /// The array is dense, or has fields that cannot be written.
-    pub async fn begin(target: WriteTarget, deleting: DeleteScope<'_>) -> Result<Self> {
+    pub async fn begin(target: OpenedTarget, deleting: DeleteScope<'_>) -> Result<Self> {
         let snapshot = &target.snapshot;
         if snapshot.schema.is_dense() {
             return Err(Error::internal("a sparse fragment for a dense array"));

@@ -1,7 +1,7 @@
 //! Changes of arrays: what is put where, in which order, and what makes it visible.
 //!
-//! A change becomes visible in one last step. Before it, the array is as it was for every reader; what a crash leaves behind is
-//! never read, `check` lists it, and `vacuum` removes it. No file is ever overwritten by one with another meaning.
+//! A change becomes visible in one last step. Until then, every reader sees the array as it was. What a crash leaves behind is
+//! never read; `check` lists it, and `vacuum` removes it. No file is ever overwritten by one with another meaning.
 //!
 //! | Change | Puts, in order | Visible with |
 //! |---|---|---|

@@ -426,7 +426,7 @@ impl<'a> RequirementCheck<'a> {
     ) -> Error {
         let region = region.map_or_else(|| "all cells".to_owned(), |region| self.show(region));
         Error::conflict(format!(
-            "{what} {name} {when} committed by somebody else while this statement ran, over cells that it depends on \
+            "{what} {name} {when} committed by another writer while this statement ran, over cells that it depends on \
              ({region}): run the statement again"
         ))
         .with("array", self.snapshot.storage.uri())

@@ -1,7 +1,7 @@
 //! The words of a statement that is still being typed.
 //!
-//! SQL's parser can't help here, because a line under the cursor is rarely a whole statement. So this only finds words, names in
-//! quotes, texts and other characters apart, and what the end of the text is in the middle of.
+//! SQL's parser can't help here, because a line under the cursor is rarely a whole statement. So this module only tells words,
+//! quoted names, text and other characters apart, and finds which of them the end of the line is inside.
 
 /// A piece of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -220,9 +220,9 @@ async fn read_list(
 
 /// Lists folders of commits until the listings show what there was at one moment, beginning with listings that may not.
 ///
-/// Two listings show it if the later one misses nothing that the earlier one has, and has more only of later times. What is
-/// missing may have moved to where the earlier listing had passed, and what has an earlier time may have been there before
-/// something that the earlier listing has. A vacuum removes files that are listed in others; these don't count as changes.
+/// Two listings prove it if the later one has everything that the earlier one has, and otherwise only files of later times. A
+/// missing file may have moved to a place that the earlier listing had passed; a new file of an earlier time may be older than
+/// one that the earlier listing has. A vacuum removes files that are listed in others; these don't count as changes.
 pub(in crate::array) async fn settled<const N: usize>(
     storage: &Storage,
     folders: [(&'static str, ListingReuse); N],

@@ -41,8 +41,7 @@ use crate::storage::Storage;
 /// Floats from here on are too close to the limits at which sums saturate. No tile has so many smaller values that its
 /// sum gets there.
 pub const LARGE_FLOAT: f64 = 1e290;
-/// The formats from libtiledb 1.6, the first with dates, up to before 2.0, the first that compares them as signed
-/// numbers.
+/// The formats of libtiledb 1.6, the first with dates, to 1.7, the last that compares them as unsigned numbers.
 const DATES_UNSIGNED: std::ops::Range<u32> = 3..5;
 
 /// The boxes of all tiles of a sparse fragment.

@@ -240,7 +240,7 @@ impl ColumnType {
                 (Buffer::from_vec(days), nulls)
             }
             ElementConversion::Text(_) | ElementConversion::Bytes => {
-                return Err(Error::internal("bytes are no elements").into());
+                return Err(Error::internal("bytes aren't elements").into());
             }
         };
         let data = ArrayData::builder(self.element_type.clone())
@@ -368,7 +368,7 @@ fn element_offsets(offsets: &OffsetBuffer<i64>, element_bytes: usize) -> Result<
             Ok(i32::try_from(offset / size)?)
         } else {
             Err(Error::corrupt(format!(
-                "cell {} ends at byte {offset} of the variable-sized data, which is no multiple of the {size} bytes of a value",
+                "cell {} ends at byte {offset} of the variable-sized data, which isn't a multiple of the {size} bytes of a value",
                 cell.saturating_sub(1)
             )))
         }

@@ -68,7 +68,7 @@ fn append_numbers(array: &dyn Array, width: usize, to: &mut Vec<u8>) -> Result<(
     let data = array.to_data();
     let bytes = number_bytes(&data, width).ok_or_else(|| RefusedValue {
         row: 0,
-        why: Error::internal(format!("{} is no type of numbers", array.data_type())),
+        why: Error::internal(format!("{} isn't a type of numbers", array.data_type())),
     })?;
     let begun = to.len();
     if cfg!(target_endian = "big") {
@@ -116,7 +116,7 @@ fn append_times(
         }
         time::stored_time(value, conversion).ok_or_else(|| {
             let shown = show(&make_array(array.to_data()), value);
-            Error::invalid(format!("{shown} is no whole number of {}", ty.datatype))
+            Error::invalid(format!("{shown} isn't a whole number of {}", ty.datatype))
         })
     })
 }

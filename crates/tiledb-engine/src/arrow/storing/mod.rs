@@ -332,7 +332,7 @@ impl CellWriter {
             }
             other => Err(RefusedValue {
                 row: 0,
-                why: Error::internal(format!("{other} is no type of text or bytes")),
+                why: Error::internal(format!("{other} isn't a type of text or bytes")),
             }),
         }
     }

@@ -178,7 +178,7 @@ fn what_a_field_cannot_hold_is_refused() {
     );
     assert_eq!(row, 1);
     assert!(
-        why.contains("1970-01-01T01:00:01 is no whole number"),
+        why.contains("1970-01-01T01:00:01 isn't a whole number"),
         "{why}"
     );
     let seconds = attribute(Datatype::DateTimeSec, one, false);

@@ -339,7 +339,7 @@ impl ArraySchema {
         self.enumerations.iter().find(|e| e.name == name)
     }
 
-    /// The lines of the images that WebP makes of tiles, and the bytes of each line; `None` if tiles are no images.
+    /// The lines of the images that WebP makes of tiles, and the bytes of each line; `None` if tiles aren't images.
     pub fn image_size(&self) -> Option<(u16, u16)> {
         let extent = |dimension: &Dimension| u16::try_from(dimension.extent_steps()?).ok();
         match self.dimensions.as_slice() {

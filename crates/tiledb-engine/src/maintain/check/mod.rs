@@ -11,7 +11,7 @@
 //!
 //! Statistics are where libtiledb itself errs, in ways that readers know and allow for (see
 //! [`array::fragment::statistics`](crate::array::fragment::statistics)). What libtiledb of some version stores for the
-//! cells at hand is no finding; [`CheckOptions::exact_statistics`] takes the true values only.
+//! cells that are there isn't a finding; [`CheckOptions::exact_statistics`] takes the true values only.
 //!
 //! The subtle thing: nothing is taken from the caches of queries, so what is read is what is stored.
 //!

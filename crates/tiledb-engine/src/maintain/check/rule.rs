@@ -84,7 +84,7 @@ rules! {
     IgnoreOfNothing = "ignore-of-nothing", Leftover, "remove the file; no list names what it ignores";
     IgnoredAndCommitted = "ignored-and-committed", Warning, "remove the commit file if the fragment was meant to go; an ignore file does not hide it";
     CommittedTwice = "committed-twice", Leftover, "vacuum the commits: the list suffices";
-    UnreadableSchema = "unreadable-schema", Error, "restore the schema from a copy, or move the file out of the folder if it is no schema";
+    UnreadableSchema = "unreadable-schema", Error, "restore the schema from a copy, or move the file out of the folder if it isn't a schema";
     SchemaOrder = "schema-order", Warning, "name the time when you open the array: readers choose schemas by name, and the newest by name is not the newest by time";
     UnreadableField = "unreadable-field", Error, "restore the schema from a copy; the other fields can be read";
     MissingEnumeration = "missing-enumeration", Error, "restore the enumeration from a copy";

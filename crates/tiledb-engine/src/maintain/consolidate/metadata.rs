@@ -122,7 +122,7 @@ async fn check_unchanged(
         Ok(())
     } else {
         Err(Error::conflict(
-            "metadata of these times were written or consolidated by somebody else meanwhile: run it again",
+            "metadata of these times were written or consolidated by another writer meanwhile: run it again",
         ))
     }
 }

@@ -3,7 +3,7 @@
 //! It never removes anything. What is replaced is hidden by a list beside the commits, and stays on storage for readers that
 //! have opened it, and for those of earlier times, until it is [vacuumed](crate::maintain::vacuum).
 //!
-//! | ConsolidateMode | Becomes one |
+//! | Mode | Becomes one |
 //! |---|---|
 //! | [`ConsolidateMode::Fragments`] | the cells of fragments |
 //! | [`ConsolidateMode::Commits`] | the commit files of fragments and deletes |

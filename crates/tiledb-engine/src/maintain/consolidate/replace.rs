@@ -1,8 +1,8 @@
 //! The commit of a new fragment in place of others, and what others did meanwhile.
 //!
-//! The array is listed before the commit: its inputs must still be there, and nothing may have come between them. It is
-//! listed again after the commit: two consolidations of one fragment do not see each other before, and then the one with
-//! the greater name withdraws.
+//! The array is listed before the commit: the inputs must still exist, with no new fragment between them. It is listed again
+//! after the commit, because two consolidations of one fragment can't see each other before. The one with the greater name then
+//! withdraws.
 
 use std::collections::HashSet;
 
@@ -59,7 +59,7 @@ pub(super) async fn replace(
     if !commit_replacement(storage, &mut staged, &folders).await? {
         withdraw_replacement(storage, staged).await?;
         return Err(Error::conflict(
-            "somebody else consolidated some of the same fragments at the same time, and this consolidation was taken back: \
+            "another writer consolidated some of the same fragments at the same time, and this consolidation was taken back: \
              run it again for the rest",
         ));
     }
@@ -125,7 +125,7 @@ async fn check_before(
     let group = found.map(|(index, _)| index).collect::<Vec<_>>();
     if group.len() != wanted.len() {
         return Err(Error::conflict(
-            "some of the fragments were consolidated or removed by somebody else meanwhile: run it again",
+            "some of the fragments were consolidated or removed by another writer meanwhile: run it again",
         ));
     }
     let terms = choice::terms(&snapshot.schema, options);
@@ -149,7 +149,7 @@ async fn check_before(
     match running.iter().find(|f| f.name.t1 <= staged.name.t2) {
         None => Ok(()),
         Some(running) => Err(Error::conflict(format!(
-            "the fragment {} is about to be committed by somebody else, with a time among those of these fragments: run it again",
+            "the fragment {} is about to be committed by another writer, with a time among those of these fragments: run it again",
             running.name.name
         ))),
     }

@@ -1,4 +1,4 @@
-//! VacuumedObject interrupted writes have left, if it is so old that no running write owns it: files under the names of unfinished
+//! What interrupted writes left behind, once it is too old to belong to a running write: files under the names of unfinished
 //! ones, folders of fragments that nothing commits, and lists that name nothing.
 //!
 //! A folder of a running write looks like one of a dead write. It is as old as the newest of its files; a folder without

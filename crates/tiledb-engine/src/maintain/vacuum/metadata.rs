@@ -95,8 +95,8 @@ impl VacuumList<'_> {
     }
 }
 
-/// The replacements that count: those that are there, and those that others replace which count. VacuumedObject replaces some files
-/// may be gone before them, where a vacuum of another program was interrupted.
+/// The replacements that count: those that exist, and those replaced by others that count. If the vacuum of another program was
+/// interrupted, a replacement may be gone before the files that it replaces.
 fn believed<'a>(lists: &[VacuumList<'a>], is_there: impl Fn(&str) -> bool) -> HashSet<&'a str> {
     let mut believed = HashSet::new();
     loop {

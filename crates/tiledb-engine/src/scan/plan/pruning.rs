@@ -91,8 +91,8 @@ impl TilePruning {
         Ok(())
     }
 
-    /// Prunes the oldest fragments as far as their names and times prove that none of their cells matches. All that
-    /// their cells can hide is cells of fragments older still, which do not match either.
+    /// Prunes the oldest fragments, as long as their names and times prove that none of their cells matches. Their cells can
+    /// only hide cells of older fragments, which don't match either.
     pub fn oldest(&self, left: &mut [PrunedFragment], counts: &mut PlanCounts) -> Result<()> {
         let statistics = &self.statistics_cache;
         let reads = |p: &&Arc<dyn TilePruner>| statistics.reads_system_columns(p.as_ref());

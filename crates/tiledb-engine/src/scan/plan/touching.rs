@@ -1,8 +1,8 @@
 //! What of a dense array may touch a box of its cells.
 //!
-//! Both indexes are R*-trees over the first three dimensions. The subtle thing: whoever asks for fragments wants the newest
-//! first, and stops at one that covers the box. So fragments are indexed in blocks, each as large as all newer ones together:
-//! one of ten thousand that cover the array is found as fast as one of ten thousand that lie side by side.
+//! Both indexes are R*-trees over the first three dimensions. The subtle thing: fragments are searched newest first, up to one
+//! that covers the box. So they are indexed in blocks, each as large as all newer ones together. If ten thousand fragments all
+//! cover the array, one is found as fast as if they lay side by side.
 //!
 //! Releases up to libtiledb 2.5 could write single cells into dense arrays, as sparse fragments; these cells hide those
 //! of older fragments at the same coordinates. Their tiles are found by their MBRs.

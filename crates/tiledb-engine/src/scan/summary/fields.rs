@@ -203,7 +203,7 @@ fn field<'a>(
 ) -> Result<Option<SummaryField<'a>>> {
     let table = &plan.spec.table;
     let own = &scan.fragment.schema;
-    let missing = || Error::internal("what is asked for is no column");
+    let missing = || Error::internal("what is requested isn't a column");
     let ty = table.types.get(asked.column).ok_or_else(missing)?;
     if asked.column < table.dimension_count() {
         let dimension = own.dimensions.get(asked.column).ok_or_else(missing)?;
@@ -286,7 +286,7 @@ fn fill<'a>(
         .shown_by(asked.column)
         .checked_sub(table.dimension_count());
     let Some(attribute) = number.and_then(|number| attributes.get(number)) else {
-        return Err(Error::internal("what is asked for is no column"));
+        return Err(Error::internal("what is requested isn't a column"));
     };
     // A fill value that cannot be shown is an error of the scan.
     let Ok(cell) = fill_array(attribute, ty, 1) else {

@@ -180,7 +180,7 @@ fn column(
         .table
         .types
         .get(asked.column)
-        .ok_or_else(|| Error::internal("what is asked for is no column"))?;
+        .ok_or_else(|| Error::internal("what is requested isn't a column"))?;
     let nulls = BooleanBuffer::collect_bool(known.len(), |i| {
         known.get(i).is_some_and(|known| known.count > 0)
     });

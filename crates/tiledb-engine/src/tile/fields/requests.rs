@@ -195,7 +195,7 @@ impl FragmentScan {
             ColumnSource::Stored { decoder, .. } => {
                 of_strings(decoder).map_err(|e| self.locate(e, of.tile))
             }
-            _ => Err(Error::internal("values that are not stored are no strings")),
+            _ => Err(Error::internal("values that are not stored aren't strings")),
         }
     }
 

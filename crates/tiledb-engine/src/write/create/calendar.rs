@@ -1,7 +1,7 @@
 //! Dates, times and spans in settings: `2024-05-01T12:00`, `06:30`, `30 days` → counts of a type's own unit.
 //!
 //! Dates are of the proleptic Gregorian calendar, times without a zone. The subtle thing: nothing is rounded, so half past
-//! twelve is no DATETIME_HR.
+//! twelve isn't a DATETIME_HR.
 
 use crate::format::datatype::Datatype;
 
@@ -144,7 +144,7 @@ const SPANS: [&str; 6] = ["days", "hours", "minutes", "seconds", "ms", "us"];
 fn whole(length: i128, unit: i128) -> Result<i64, String> {
     match length.checked_rem(unit) {
         Some(0) => in_range(length / unit),
-        _ => Err("it is no whole number of the type's own unit".to_owned()),
+        _ => Err("it isn't a whole number of the type's own unit".to_owned()),
     }
 }
 
@@ -152,7 +152,7 @@ fn count(attoseconds: i128, unit: CalendarUnit) -> Result<i64, String> {
     match unit {
         CalendarUnit::Attoseconds(own) if attoseconds % own == 0 => in_range(attoseconds / own),
         CalendarUnit::Attoseconds(_) | CalendarUnit::Months(_) => {
-            Err("it is no whole number of the type's own unit".to_owned())
+            Err("it isn't a whole number of the type's own unit".to_owned())
         }
     }
 }

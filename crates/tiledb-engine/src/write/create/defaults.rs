@@ -5,7 +5,7 @@
 //! | domain | as wide as the type allows; dates from year 1 to 9999, or as far as the unit reaches; times: the day | none: it decides how many cells exist |
 //! | extent | the whole domain, as libtiledb has it; none in Hilbert order | such that a tile has [`DENSE_TILE_CELLS`] at most |
 //!
-//! Filters are such as never fail and never make libtiledb fail. The coordinates of the dimension by which cells are sorted
+//! The default filters never fail, and never make libtiledb fail. The coordinates of the dimension by which cells are sorted
 //! first hardly differ from cell to cell, so their differences are stored; `double_delta` is not among the defaults, because it
 //! refuses values that lie too far apart, nor are run lengths of text, which libtiledb cannot read back beyond 255 bytes.
 //! Numbers of several bytes are shuffled, because their high bytes are alike. Zstandard has level 3, its own default:

@@ -115,7 +115,7 @@ impl StagedArray {
     /// Makes the array visible, unless another writer has created one meanwhile.
     ///
     /// # Errors
-    /// There is an array by now, or the store fails. The files are taken back then, as far as the store allows.
+    /// An array was created meanwhile, or the store fails. The files are then removed, as far as the store allows.
     pub async fn publish(&self) -> Result<()> {
         let published = self.put().await;
         published.map_err(|e| e.with("array", self.storage.uri()))

@@ -1,7 +1,7 @@
 //! Values in settings, as text ↔ stored bytes: `5`, `-0.5`, `2024-05-01T12:00`, `[1, 2]`, `x'00ff'`.
 //!
 //! What is written can be parsed to the same bytes: where the plain form would lose anything (the payload of a NaN, bytes that
-//! are no text), the bytes are given in hexadecimal. The subtle thing: a plain number for a date or time is the stored count
+//! aren't text), the bytes are given in hexadecimal. The subtle thing: a plain number for a date or time is the stored count
 //! since 1970; only for DATETIME_YEAR, four digits are a year of the calendar.
 
 #[cfg(test)]
@@ -322,5 +322,5 @@ fn sized(datatype: Datatype, count: CellValNum, bytes: Vec<u8>) -> Result<Vec<u8
 }
 
 fn wrong(datatype: Datatype, text: &str, why: &str) -> Error {
-    Error::invalid(format!("'{text}' is no {datatype} value: {why}"))
+    Error::invalid(format!("'{text}' isn't a value of {datatype}: {why}"))
 }

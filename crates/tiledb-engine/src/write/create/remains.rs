@@ -91,7 +91,7 @@ impl CreationRemains {
         match self.announcements.iter().find(is_young) {
             None => Ok(()),
             Some(young) => Err(Error::conflict(format!(
-                "somebody else is creating an array here, or was interrupted less than {} seconds ago ({}): run the statement \
+                "another writer is creating an array here, or was interrupted less than {} seconds ago ({}): run the statement \
                  again later",
                 DEAD_AFTER_MS / 1000,
                 young.path

@@ -1,7 +1,7 @@
 //! The rows of a statement, kept by the space tile they belong to.
 //!
-//! Rows come in any order. Each is put to the others of its tile with its place in there, so that nothing needs to be sorted but
-//! the places of a tile, and most often not even those. What the memory does not hold goes to disk, tile by tile.
+//! Rows come in any order. Each row is collected with the others of its tile, together with its place in the tile. So only the
+//! places of a tile need sorting, and often not even those. Whatever doesn't fit into memory goes to disk, tile by tile.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -23,7 +23,7 @@ use crate::memory::budget::Grant;
 use crate::write::checks::{BatchCoordinates, CellChecker, coordinates};
 use crate::write::fields::{WrittenFields, cell_writers};
 use crate::write::fragment::{FragmentWriter, StagedFragment};
-use crate::write::insert::{WriteTarget, sliced_bytes};
+use crate::write::insert::{OpenedTarget, sliced_bytes};
 use crate::write::pipeline::{FilteringTile, QUEUED, TileFilters, TilePipeline};
 
 /// The types of the columns of existing cells: those that lose nothing of what is stored.
@@ -55,7 +55,7 @@ const EARLY_PART: usize = 4;
 /// Writes dense fragments.
 #[derive(Debug)]
 pub struct DenseInsert {
-    target: WriteTarget,
+    target: OpenedTarget,
     fields: Arc<WrittenFields>,
     dimensions: Vec<CellWriter>,
     attributes: Vec<CellWriter>,
@@ -138,7 +138,7 @@ impl DenseInsert {
     /// # Errors
     /// The array is sparse, or has fields that cannot be written.
     pub fn begin(
-        target: WriteTarget,
+        target: OpenedTarget,
         existing: Arc<dyn ExistingCells>,
         scratch: Arc<dyn RecordStore>,
     ) -> Result<Self> {

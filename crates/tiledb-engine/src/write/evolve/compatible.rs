@@ -203,8 +203,8 @@ fn strings_in_runs(schema: &ArraySchema) -> Option<String> {
     Some(format!("it has text of \"{name}\" under run lengths"))
 }
 
-/// Fails if cells of an attribute that was dropped would come back as something else: libtiledb reads what is stored with the
-/// type that the new attribute has.
+/// Fails if the cells of a dropped attribute would reappear as values of another type: libtiledb reads stored cells with the
+/// type of the new attribute.
 async fn check_again(
     fragments: &mut WrittenFragments<'_>,
     added: &Attribute,

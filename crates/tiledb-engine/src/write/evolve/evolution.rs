@@ -218,8 +218,11 @@ impl SchemaEvolution {
     /// # Errors
     /// There is no array; it cannot change like this, and the error names the column, what was found and what is allowed;
     /// another writer changes the same thing at the same time; or the storage fails.
-    pub async fn apply(&self, location: impl Into<Storage>) -> Result<Evolved> {
-        let storage = self.change.storage(location);
+    pub async fn apply(
+        &self,
+        location: impl TryInto<Storage, Error: Into<Error>>,
+    ) -> Result<Evolved> {
+        let storage = self.change.storage(location)?;
         let execution = EvolutionExecution {
             wanted: &|array| self.resolve(array),
             clock: &self.change.clock_of(&storage),

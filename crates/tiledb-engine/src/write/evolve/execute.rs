@@ -181,7 +181,8 @@ impl EvolutionExecution<'_> {
         let Err(error) = storage.create_file(&file, staged.schema.clone()).await else {
             return Ok(name);
         };
-        // The answer may be lost and the schema there. If it is not, it may still arrive, so nothing is taken back that it names.
+        // The schema may have been stored although the answer was lost, or may still arrive. So nothing that it names is
+        // removed.
         match schema_names(storage).await {
             Ok(names) if names.contains(&name) => Ok(name),
             _ => Err(error),

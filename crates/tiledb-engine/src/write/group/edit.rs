@@ -131,7 +131,10 @@ impl GroupEdit {
     ///
     /// # Errors
     /// There is no group; a member is not there, or the group has one of its name; or the storage fails.
-    pub async fn apply(&self, group: impl Into<Storage>) -> Result<Option<String>> {
+    pub async fn apply(
+        &self,
+        group: impl TryInto<Storage, Error: Into<Error>>,
+    ) -> Result<Option<String>> {
         let (file, _) = self.apply_in_words(group).await?;
         Ok(file)
     }
@@ -142,9 +145,9 @@ impl GroupEdit {
     /// As [`Self::apply`].
     pub async fn apply_in_words(
         &self,
-        group: impl Into<Storage>,
+        group: impl TryInto<Storage, Error: Into<Error>>,
     ) -> Result<(Option<String>, Vec<String>)> {
-        let storage = self.change.storage(group);
+        let storage = self.change.storage(group)?;
         let applied = self.change_members(&storage).await;
         applied.map_err(|e| e.with("group", storage.uri()))
     }
@@ -250,7 +253,7 @@ async fn entry(storage: &Storage, new: &NewMember) -> Result<MemberEntry> {
         MemberPlace::Path(path) => group.resolve(path),
     };
     if location.same_location(group) {
-        return Err(Error::invalid("a group is no member of itself"));
+        return Err(Error::invalid("a group isn't a member of itself"));
     }
     if new.name.as_deref() == Some("") {
         return Err(Error::invalid("the name of a member is empty"));

@@ -48,8 +48,8 @@ const MOST_PARENTS: usize = 64;
 ///
 /// # Errors
 /// There is a group or an array already, the folder lies inside an array, or the storage fails.
-pub async fn create_group(location: impl Into<Storage>) -> Result<()> {
-    let storage = location.into();
+pub async fn create_group(location: impl TryInto<Storage, Error: Into<Error>>) -> Result<()> {
+    let storage = location.try_into().map_err(Into::into)?;
     let created = create(&storage).await;
     created.map_err(|e| e.with("group", storage.uri()))
 }

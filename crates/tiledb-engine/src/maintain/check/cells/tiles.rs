@@ -1,5 +1,5 @@
-//! A tile of a fragment: of a sparse one, coordinates and times together, their rectangle, then each attribute; of a
-//! dense one, the attributes of the cells that were written.
+//! Checks a tile of a fragment. In a sparse fragment these are coordinates together with times, their rectangle, then each
+//! attribute; in a dense one, the attributes of the cells that were written.
 
 use std::cmp::Ordering;
 

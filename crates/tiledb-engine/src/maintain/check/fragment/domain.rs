@@ -1,6 +1,6 @@
 //! The non-empty domain: the union of the tiles' rectangles, inside the domain and the current domain.
 //!
-//! Not all of it can be compared. libtiledb forgets bounds beside NaN; releases up to 2.2 lost the high ends of string
+//! Some parts of it can't be compared. libtiledb forgets bounds beside NaN; releases up to 2.2 lost the high ends of string
 //! ranges that begin with the empty string; 1.6 and 1.7 compared dates as unsigned numbers; and consolidations up to 2.4
 //! widened the boxes of dense fragments to whole tiles.
 

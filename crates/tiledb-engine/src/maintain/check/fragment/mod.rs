@@ -173,7 +173,7 @@ async fn processed_conditions(sections: &CheckedSections<'_>) -> Result<Option<V
     let conditions = sections.decoded(start, WHAT, decode).await?;
     let named = |path: &&String| TimestampedName::parse(path_name(path)).is_err();
     if let Some(odd) = conditions.iter().flatten().find(named) {
-        sections.unreadable(WHAT, &format!("\"{odd}\" is no name of a delete"));
+        sections.unreadable(WHAT, &format!("\"{odd}\" isn't a name of a delete"));
     }
     Ok(conditions)
 }

@@ -1,8 +1,7 @@
 //! When each cell was deleted, and by which delete (specification: "Fragment Metadata File", Processed Conditions).
 //!
 //! Deletes are evaluated on the input's own fields, once and for all: a consolidated fragment records the time of the first
-//! delete that hits a cell, and that all these deletes are processed. A delete of later date, which nobody knows yet, is
-//! evaluated by readers as always.
+//! delete that hits a cell, and that all these deletes are processed. Readers evaluate later deletes as always.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The tiles of inputs, fetched and decoded before the merge asks for them.
 //!
-//! Each input is at most one chunk of tiles ahead; so are the next few of the inputs that the merge hasn't reached. What
-//! is ahead is given up first where memory is short. Chunks are single tiles then, and grow again while the memory suffices.
+//! Each input reads at most one chunk of tiles ahead, and so do the next few inputs that the merge hasn't reached. If memory is
+//! short, reading ahead is given up first: chunks shrink to single tiles, and grow again when there is enough memory.
 
 use std::collections::VecDeque;
 use std::ops::Range;

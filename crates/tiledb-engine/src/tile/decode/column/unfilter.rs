@@ -154,7 +154,7 @@ impl ColumnDecoder {
         let offsets = self
             .offsets
             .as_ref()
-            .ok_or_else(|| Error::internal("these cells are no strings"))?;
+            .ok_or_else(|| Error::internal("these cells aren't strings"))?;
         let mut finds = NeedleMatches::Anywhere;
         let look = |data: &[u8]| {
             if let Some(needles) = needles {

@@ -289,8 +289,8 @@ impl ArrayBuilder {
     ///
     /// # Errors
     /// As [`Self::definition`]; there is an array already; or the storage fails.
-    pub async fn create(&self, location: impl Into<Storage>) -> Result<()> {
-        let storage = location.into();
+    pub async fn create(&self, location: impl TryInto<Storage, Error: Into<Error>>) -> Result<()> {
+        let storage = location.try_into().map_err(Into::into)?;
         self.stage_in(&storage).await?.publish().await
     }
 

@@ -245,7 +245,7 @@ fn extent(datatype: Datatype, tile: &LiteralValue) -> Result<Option<Vec<u8>>> {
     let most = u64::MAX >> (64 - 8 * datatype.size().clamp(1, 8));
     let steps = match calendar::span(datatype, text) {
         Some(span) => span.map(i128::from).map_err(|why| {
-            Error::invalid(format!("'{text}' is no tile extent of {datatype}: {why}"))
+            Error::invalid(format!("'{text}' isn't a tile extent of {datatype}: {why}"))
         })?,
         None => text.parse().unwrap_or(-1),
     };
@@ -256,7 +256,7 @@ fn extent(datatype: Datatype, tile: &LiteralValue) -> Result<Option<Vec<u8>>> {
             ""
         };
         return Err(Error::invalid(format!(
-            "'{text}' is no tile extent of {datatype}: expected a number of steps from 1{spans}"
+            "'{text}' isn't a tile extent of {datatype}: expected a number of steps from 1{spans}"
         )));
     }
     Ok(Some(integer::bytes(datatype, steps)))

@@ -68,8 +68,9 @@ impl ArrayBuilder {
         self.array.cell_order.get_or_insert(Layout::Hilbert);
     }
 
-    /// Makes a domain of the least and the greatest value of a column, each the only row of an array; with `room`, as much is
-    /// added on either side as lies between them. Returns the domain as text; `None` if there can be none, or one was chosen.
+    /// Makes a domain of the least and the greatest value of a column, which are arrays of one row. With `room`, the distance
+    /// between them is added on either side. Returns the domain as text; `None` if the dimension takes no domain, or has one
+    /// already.
     ///
     /// # Errors
     /// The values do not fit the type of the dimension.

@@ -1,7 +1,7 @@
 //! Domain, extent and current domain of a dimension.
 //!
-//! The subtle thing: an extent that nobody chose is the whole domain, and for a signed type may then be a count that the type
-//! itself cannot express; libtiledb stores it in the same bits, and takes it for negative if it is chosen.
+//! The subtle thing: a default extent is the whole domain, which for a signed type may be a count that the type can't express.
+//! libtiledb stores it in the same bits, but refuses it as negative if it is given explicitly.
 
 use std::cmp::Ordering;
 

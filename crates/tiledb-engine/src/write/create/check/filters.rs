@@ -92,7 +92,7 @@ fn check_no_images(filters: &FilterList) -> Result<()> {
     match makes_images(filters) {
         false => Ok(()),
         true => Err(Error::invalid(
-            "webp makes images of an attribute's values, and is no filter of coordinates, offsets or validity",
+            "webp makes images of an attribute's values, and isn't a filter of coordinates, offsets or validity",
         )
         .with("filters", filters)),
     }

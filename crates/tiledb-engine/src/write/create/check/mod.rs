@@ -131,7 +131,8 @@ fn check_array(schema: &ArraySchema) -> Result<()> {
             schema.dimensions.len()
         )
     } else if dense && schema.attributes.is_empty() {
-        "a dense array has one attribute or more: declare a column that is no dimension".to_owned()
+        "a dense array has one attribute or more: declare a column that isn't a dimension"
+            .to_owned()
     } else if dense && schema.allows_duplicates {
         "allows_duplicates is true, which only sparse arrays can be: each cell of a dense array exists once"
             .to_owned()
@@ -200,7 +201,7 @@ fn check_attribute(attribute: &Attribute, schema: &ArraySchema) -> Result<()> {
     };
     if !fits {
         return Err(Error::invalid(format!(
-            "the fill value has {found} bytes, which is no value of {}: expected {}",
+            "the fill value has {found} bytes, which isn't a value of {}: expected {}",
             show(datatype, attribute.cell_val_num),
             if attribute.is_var() {
                 "one element or more, because libtiledb stores no empty fill value"

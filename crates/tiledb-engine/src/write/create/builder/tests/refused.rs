@@ -69,7 +69,7 @@ const NO_ARRAYS: [(&str, &str, &str); 32] = [
     (
         "x",
         "dim.x.tile x",
-        "'x' is no tile extent of INT8: expected a number of steps",
+        "'x' isn't a tile extent of INT8: expected a number of steps",
     ),
     ("r", "dim.r.domain [0, inf]", "expected finite ends"),
     (
@@ -178,14 +178,14 @@ const NO_ENUMERATIONS: [(&str, &str); 8] = [
         "attr.a.enumeration [a]; attr.a.type FLOAT32",
         "expected one integer or BOOL",
     ),
-    ("attr.n.enumeration [1, x]", "'x' is no INT64 value"),
+    ("attr.n.enumeration [1, x]", "'x' isn't a value of INT64"),
     (
         "attr.a.enumeration [a]; attr.a.enumeration_type INT8",
         "INT8 shows as TINYINT, and the column is declared as VARCHAR",
     ),
     (
         "attr.a.enumeration [red]; attr.a.fill red",
-        "'red' is no INT32 value",
+        "'red' isn't a value of INT32",
     ),
 ];
 
