@@ -14,11 +14,12 @@ mod plan;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tiledb_engine::arrow::{ATTRIBUTE_ROLE, DIMENSION_ROLE, ROLE_KEY};
 use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::scan::EmptyCells;
@@ -30,6 +31,7 @@ use crate::error::to_datafusion_error;
 use crate::expressions::evaluable::evaluable;
 use crate::options::TableOptions;
 use crate::table::provider::TileDbTable;
+use crate::upstream::boxed_methods::forward_to_boxed;
 
 /// The column that shows what happened to a cell.
 const CHANGE: &str = "change";
@@ -185,7 +187,39 @@ impl DiffColumns {
     }
 }
 
-#[async_trait]
+impl ArrayDiff {
+    fn scan_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        projection: Option<&'a Vec<usize>>,
+        filters: &'a [Expr],
+        _limit: Option<usize>,
+    ) -> BoxFuture<'a, datafusion::common::Result<Arc<dyn ExecutionPlan>>> {
+        async move {
+            let sides = DiffSides::new(&self.old, &self.new, &self.columns)
+                .await
+                .map_err(to_datafusion_error)?;
+            let all = (0..self.columns.schema.fields().len()).collect();
+            sides.plan(state, projection.unwrap_or(&all), filters).await
+        }
+        .boxed()
+    }
+
+    fn scan_with_args_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        args: ScanArgs<'a>,
+    ) -> BoxFuture<'a, datafusion::common::Result<ScanResult>> {
+        async move {
+            let projection = args.projection().map(<[usize]>::to_vec);
+            let filters = args.filters().unwrap_or_default();
+            let plan = self.scan(state, projection.as_ref(), filters, args.limit());
+            Ok(plan.await?.into())
+        }
+        .boxed()
+    }
+}
+
 impl TableProvider for ArrayDiff {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.columns.schema)
@@ -213,28 +247,5 @@ impl TableProvider for ArrayDiff {
         filters.iter().map(support).collect()
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
-        let sides = DiffSides::new(&self.old, &self.new, &self.columns)
-            .await
-            .map_err(to_datafusion_error)?;
-        let all = (0..self.columns.schema.fields().len()).collect();
-        sides.plan(state, projection.unwrap_or(&all), filters).await
-    }
-
-    async fn scan_with_args<'a>(
-        &self,
-        state: &dyn Session,
-        args: ScanArgs<'a>,
-    ) -> datafusion::common::Result<ScanResult> {
-        let projection = args.projection().map(<[usize]>::to_vec);
-        let filters = args.filters().unwrap_or_default();
-        let plan = self.scan(state, projection.as_ref(), filters, args.limit());
-        Ok(plan.await?.into())
-    }
+    forward_to_boxed!(TableProvider: scan, scan_with_args);
 }

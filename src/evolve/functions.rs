@@ -6,7 +6,6 @@
 //! SELECT * FROM tiledb_extend_enumeration('/data/array', 'quality', ['poor', 'missing'])
 //! ```
 
-use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::ScalarValue;
 use datafusion::execution::session_state::SessionState;
@@ -14,6 +13,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use tiledb_engine::SchemaEvolution;
 use tiledb_engine::write::create::LiteralValue;
 use tiledb_engine::{Error, Result};
@@ -38,7 +38,6 @@ pub(super) struct Evolve {
     creation: Vec<(String, String)>,
 }
 
-#[async_trait]
 impl ChangeFunction for Evolve {
     const NAME: &'static str = "tiledb_evolve";
 
@@ -64,54 +63,57 @@ impl ChangeFunction for Evolve {
         Ok(Self { call, creation })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
-        let target = target_of(&self.call, session).await?;
-        let state = session
-            .as_any()
-            .downcast_ref::<SessionState>()
-            .ok_or_else(|| {
-                Error::unsupported(format!(
-                    "{} needs a session of DataFusion to read the definitions of columns",
-                    Self::NAME
-                ))
-            })?;
-        let mut evolution = SchemaEvolution::new();
-        for (key, value) in &self.call.own {
-            let key = key.strip_prefix("tiledb.").unwrap_or(key);
-            let in_option = |e: Error| e.with("option", key);
-            match key {
-                ADD | ADD_IF_MISSING => {
-                    let if_not_exists = key == ADD_IF_MISSING;
-                    let columns = parsed(value, state, |p| {
-                        p.parse_comma_separated(Parser::parse_column_def)
-                    })
-                    .map_err(in_option)?
-                    .into_iter()
-                    .map(|definition| NewColumn {
-                        definition,
-                        if_not_exists,
-                    });
-                    evolution = add_columns(evolution, columns.collect(), state).await?;
-                }
-                _ => {
-                    let names = parsed(value, state, |p| {
-                        p.parse_comma_separated(Parser::parse_identifier)
-                    });
-                    for name in names.map_err(in_option)? {
-                        let name = alter::name_of(name, state);
-                        evolution = if key == DROP_IF_THERE {
-                            evolution.drop_column_if_there(&name)
-                        } else {
-                            evolution.drop_column(&name)
-                        };
+    fn prepare<'a>(&'a self, session: &'a dyn Session) -> BoxFuture<'a, Result<PendingAlteration>> {
+        async move {
+            let target = target_of(&self.call, session).await?;
+            let state = session
+                .as_any()
+                .downcast_ref::<SessionState>()
+                .ok_or_else(|| {
+                    Error::unsupported(format!(
+                        "{} needs a session of DataFusion to read the definitions of columns",
+                        Self::NAME
+                    ))
+                })?;
+            let mut evolution = SchemaEvolution::new();
+            for (key, value) in &self.call.own {
+                let key = key.strip_prefix("tiledb.").unwrap_or(key);
+                let in_option = |e: Error| e.with("option", key);
+                match key {
+                    ADD | ADD_IF_MISSING => {
+                        let if_not_exists = key == ADD_IF_MISSING;
+                        let columns = parsed(value, state, |p| {
+                            p.parse_comma_separated(Parser::parse_column_def)
+                        })
+                        .map_err(in_option)?
+                        .into_iter()
+                        .map(|definition| NewColumn {
+                            definition,
+                            if_not_exists,
+                        });
+                        evolution = add_columns(evolution, columns.collect(), state).await?;
+                    }
+                    _ => {
+                        let names = parsed(value, state, |p| {
+                            p.parse_comma_separated(Parser::parse_identifier)
+                        });
+                        for name in names.map_err(in_option)? {
+                            let name = alter::name_of(name, state);
+                            evolution = if key == DROP_IF_THERE {
+                                evolution.drop_column_if_there(&name)
+                            } else {
+                                evolution.drop_column(&name)
+                            };
+                        }
                     }
                 }
             }
+            for (key, value) in &self.creation {
+                evolution = evolution.option(key, value)?;
+            }
+            Ok(doing(evolution, target))
         }
-        for (key, value) in &self.creation {
-            evolution = evolution.option(key, value)?;
-        }
-        Ok(doing(evolution, target))
+        .boxed()
     }
 }
 
@@ -145,7 +147,6 @@ pub(super) struct ExtendEnumeration {
     values: Vec<LiteralValue>,
 }
 
-#[async_trait]
 impl ChangeFunction for ExtendEnumeration {
     const NAME: &'static str = "tiledb_extend_enumeration";
 
@@ -166,11 +167,14 @@ impl ChangeFunction for ExtendEnumeration {
         })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
-        let target = target_of(&self.call, session).await?;
-        let values = self.values.clone();
-        let evolution = SchemaEvolution::new().extend_enumeration(&self.column, values);
-        Ok(doing(evolution, target))
+    fn prepare<'a>(&'a self, session: &'a dyn Session) -> BoxFuture<'a, Result<PendingAlteration>> {
+        async move {
+            let target = target_of(&self.call, session).await?;
+            let values = self.values.clone();
+            let evolution = SchemaEvolution::new().extend_enumeration(&self.column, values);
+            Ok(doing(evolution, target))
+        }
+        .boxed()
     }
 }
 

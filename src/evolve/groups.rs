@@ -10,11 +10,11 @@
 //! A member that isn't a URL and doesn't begin with `/` or `~` is a path from the group's folder. Whether it is an array or a group
 //! is found by looking.
 
-use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use tiledb_engine::GroupEdit;
 use tiledb_engine::Result;
 use tiledb_engine::storage::Location;
@@ -33,7 +33,6 @@ const RELATIVE: &str = "relative";
 /// `tiledb_create_group`.
 pub(super) struct CreateGroup(FunctionCall);
 
-#[async_trait]
 impl ChangeFunction for CreateGroup {
     const NAME: &'static str = "tiledb_create_group";
 
@@ -49,19 +48,22 @@ impl ChangeFunction for CreateGroup {
         Ok(Self(call))
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
-        let target = target_of(&self.0, session).await?;
-        let attached = AttachedGroups::of(session);
-        let doing = async move {
-            create_group(&target.storage).await?;
-            attached.follow(target.storage.location()).await;
-            Ok(FinishedAlteration {
-                uri: target.storage.uri().to_owned(),
-                changes: vec!["create group".to_owned()],
-                file: Some(tiledb_engine::array::group::GROUP_FILE.to_owned()),
-            })
-        };
-        Ok(doing.boxed())
+    fn prepare<'a>(&'a self, session: &'a dyn Session) -> BoxFuture<'a, Result<PendingAlteration>> {
+        async move {
+            let target = target_of(&self.0, session).await?;
+            let attached = AttachedGroups::of(session);
+            let doing = async move {
+                create_group(&target.storage).await?;
+                attached.follow(target.storage.location()).await;
+                Ok(FinishedAlteration {
+                    uri: target.storage.uri().to_owned(),
+                    changes: vec!["create group".to_owned()],
+                    file: Some(tiledb_engine::array::group::GROUP_FILE.to_owned()),
+                })
+            };
+            Ok(doing.boxed())
+        }
+        .boxed()
     }
 }
 
@@ -73,7 +75,6 @@ pub(super) struct AddMember {
     relative: Option<bool>,
 }
 
-#[async_trait]
 impl ChangeFunction for AddMember {
     const NAME: &'static str = "tiledb_add_member";
 
@@ -101,11 +102,14 @@ impl ChangeFunction for AddMember {
         })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
-        let target = target_of(&self.call, session).await?;
-        let member = place(&self.member, &target.runtime)?;
-        let edit = GroupEdit::new().add_member(member, self.name.as_deref(), self.relative);
-        Ok(doing(edit, target, AttachedGroups::of(session)))
+    fn prepare<'a>(&'a self, session: &'a dyn Session) -> BoxFuture<'a, Result<PendingAlteration>> {
+        async move {
+            let target = target_of(&self.call, session).await?;
+            let member = place(&self.member, &target.runtime)?;
+            let edit = GroupEdit::new().add_member(member, self.name.as_deref(), self.relative);
+            Ok(doing(edit, target, AttachedGroups::of(session)))
+        }
+        .boxed()
     }
 }
 
@@ -126,7 +130,6 @@ pub(super) struct RemoveMember {
     name: String,
 }
 
-#[async_trait]
 impl ChangeFunction for RemoveMember {
     const NAME: &'static str = "tiledb_remove_member";
 
@@ -142,10 +145,13 @@ impl ChangeFunction for RemoveMember {
         Ok(Self { call, name })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
-        let target = target_of(&self.call, session).await?;
-        let edit = GroupEdit::new().remove(&self.name);
-        Ok(doing(edit, target, AttachedGroups::of(session)))
+    fn prepare<'a>(&'a self, session: &'a dyn Session) -> BoxFuture<'a, Result<PendingAlteration>> {
+        async move {
+            let target = target_of(&self.call, session).await?;
+            let edit = GroupEdit::new().remove(&self.name);
+            Ok(doing(edit, target, AttachedGroups::of(session)))
+        }
+        .boxed()
     }
 }
 

@@ -10,12 +10,12 @@
 //! A value has the type that an attribute of its SQL type would have, or the one that is named. Several keys at once, as the fields
 //! of a struct, are one file.
 
-use async_trait::async_trait;
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::catalog::Session;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Expr;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use tiledb_engine::MetadataEdit;
 use tiledb_engine::Result;
 
@@ -31,7 +31,6 @@ pub(super) struct SetMetadata {
     edit: MetadataEdit,
 }
 
-#[async_trait]
 impl ChangeFunction for SetMetadata {
     const NAME: &'static str = "tiledb_set_metadata";
 
@@ -68,9 +67,12 @@ impl ChangeFunction for SetMetadata {
         Ok(Self { call, edit })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
-        let target = target_of(&self.call, session).await?;
-        Ok(doing(self.edit.clone(), target))
+    fn prepare<'a>(&'a self, session: &'a dyn Session) -> BoxFuture<'a, Result<PendingAlteration>> {
+        async move {
+            let target = target_of(&self.call, session).await?;
+            Ok(doing(self.edit.clone(), target))
+        }
+        .boxed()
     }
 }
 
@@ -103,7 +105,6 @@ pub(super) struct DeleteMetadata {
     edit: MetadataEdit,
 }
 
-#[async_trait]
 impl ChangeFunction for DeleteMetadata {
     const NAME: &'static str = "tiledb_delete_metadata";
 
@@ -119,9 +120,12 @@ impl ChangeFunction for DeleteMetadata {
         Ok(Self { call, edit })
     }
 
-    async fn prepare(&self, session: &dyn Session) -> Result<PendingAlteration> {
-        let target = target_of(&self.call, session).await?;
-        Ok(doing(self.edit.clone(), target))
+    fn prepare<'a>(&'a self, session: &'a dyn Session) -> BoxFuture<'a, Result<PendingAlteration>> {
+        async move {
+            let target = target_of(&self.call, session).await?;
+            Ok(doing(self.edit.clone(), target))
+        }
+        .boxed()
     }
 }
 

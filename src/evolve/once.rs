@@ -42,7 +42,6 @@ pub(super) struct FinishedAlteration {
 pub(super) type PendingAlteration = BoxFuture<'static, tiledb_engine::Result<FinishedAlteration>>;
 
 /// A function that changes something.
-#[async_trait]
 pub(super) trait ChangeFunction: Sized + Send + Sync + 'static {
     /// Its name in SQL.
     const NAME: &'static str;
@@ -51,7 +50,10 @@ pub(super) trait ChangeFunction: Sized + Send + Sync + 'static {
     fn parse(arguments: &[Expr]) -> tiledb_engine::Result<Self>;
 
     /// Finds what the call names; nothing is changed before the result is awaited.
-    async fn prepare(&self, session: &dyn Session) -> tiledb_engine::Result<PendingAlteration>;
+    fn prepare<'a>(
+        &'a self,
+        session: &'a dyn Session,
+    ) -> BoxFuture<'a, tiledb_engine::Result<PendingAlteration>>;
 }
 
 /// A function as DataFusion knows it.

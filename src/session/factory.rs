@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::Result;
 use datafusion::logical_expr::CreateExternalTable;
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use tiledb_engine::{Error, ErrorKind};
 
 use crate::catalog::explain_group;
@@ -20,6 +21,7 @@ use crate::stores::runtime::ArrayRuntime;
 use crate::stores::statement::check_used;
 use crate::table::open::open_table;
 use crate::table::provider::TileDbTable;
+use crate::upstream::boxed_methods::forward_to_boxed;
 
 /// Creates tables of arrays for `CREATE EXTERNAL TABLE … STORED AS TILEDB`. [`register`](crate::register) and
 /// [`equip`](crate::equip) include it; use it directly to build a session by hand, or to choose another name than
@@ -45,15 +47,20 @@ use crate::table::provider::TileDbTable;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TileDbTableFactory;
 
-#[async_trait]
-impl TableProviderFactory for TileDbTableFactory {
-    async fn create(
-        &self,
-        session: &dyn Session,
-        statement: &CreateExternalTable,
-    ) -> Result<Arc<dyn TableProvider>> {
-        open(session, statement).await.map_err(to_datafusion_error)
+impl TileDbTableFactory {
+    fn create_boxed<'a>(
+        &'a self,
+        session: &'a dyn Session,
+        statement: &'a CreateExternalTable,
+    ) -> BoxFuture<'a, Result<Arc<dyn TableProvider>>> {
+        open(session, statement)
+            .map_err(to_datafusion_error)
+            .boxed()
     }
+}
+
+impl TableProviderFactory for TileDbTableFactory {
+    forward_to_boxed!(TableProviderFactory: create);
 }
 
 async fn open(

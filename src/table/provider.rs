@@ -12,6 +12,8 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::array::table::{ArrayColumns, ArrayTable};
 use tiledb_engine::format::schema::ArraySchema;
@@ -26,6 +28,7 @@ use crate::options::{FloatColumns, TableOptions};
 use crate::scan::moment::{StatementSnapshots, TableIdentity};
 use crate::scan::planning::shown;
 use crate::scan::source::TileDbSource;
+use crate::upstream::boxed_methods::forward_to_boxed;
 
 /// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
 ///
@@ -390,6 +393,58 @@ impl TileDbTable {
     }
 }
 
+impl TileDbTable {
+    fn scan_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        projection: Option<&'a Vec<usize>>,
+        filters: &'a [Expr],
+        limit: Option<usize>,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        async move {
+            let args = ScanArgs::default()
+                .with_projection(projection.map(Vec::as_slice))
+                .with_filters(Some(filters))
+                .with_limit(limit);
+            let source = self.plan(state, &args, FloatColumns::Shown).await?;
+            let plan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(source);
+            Ok(plan)
+        }
+        .boxed()
+    }
+
+    fn scan_with_args_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        args: ScanArgs<'a>,
+    ) -> BoxFuture<'a, Result<ScanResult>> {
+        async move {
+            let plan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(
+                self.plan(state, &args, FloatColumns::Shown).await?,
+            );
+            Ok(plan.into())
+        }
+        .boxed()
+    }
+
+    fn delete_from_boxed<'a>(
+        &'a self,
+        _state: &'a dyn Session,
+        _filters: Vec<Expr>,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        async move { self.unplanned("DELETE") }.boxed()
+    }
+
+    fn insert_into_boxed<'a>(
+        &'a self,
+        _state: &'a dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        async move { self.insert(input, insert_op, None, None).await }.boxed()
+    }
+}
+
 #[async_trait]
 impl TableProvider for TileDbTable {
     fn schema(&self) -> SchemaRef {
@@ -410,31 +465,7 @@ impl TableProvider for TileDbTable {
         self.defaults.get_or_init(defaults).get(column)
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let args = ScanArgs::default()
-            .with_projection(projection.map(Vec::as_slice))
-            .with_filters(Some(filters))
-            .with_limit(limit);
-        Ok(DataSourceExec::from_data_source(
-            self.plan(state, &args, FloatColumns::Shown).await?,
-        ))
-    }
-
-    async fn scan_with_args<'a>(
-        &self,
-        state: &dyn Session,
-        args: ScanArgs<'a>,
-    ) -> Result<ScanResult> {
-        let plan: Arc<dyn ExecutionPlan> =
-            DataSourceExec::from_data_source(self.plan(state, &args, FloatColumns::Shown).await?);
-        Ok(plan.into())
-    }
+    forward_to_boxed!(TableProvider: scan, scan_with_args, delete_from, insert_into);
 
     /// The scan evaluates every row, so every filter that it can evaluate is exact. So is a filter on a single label,
     /// which becomes ranges. Other filters with labels are evaluated above the scan.
@@ -453,23 +484,6 @@ impl TableProvider for TileDbTable {
                 })
             })
             .collect()
-    }
-
-    async fn delete_from(
-        &self,
-        _state: &dyn Session,
-        _filters: Vec<Expr>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.unplanned("DELETE")
-    }
-
-    async fn insert_into(
-        &self,
-        _state: &dyn Session,
-        input: Arc<dyn ExecutionPlan>,
-        insert_op: InsertOp,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.insert(input, insert_op, None, None).await
     }
 
     async fn update(

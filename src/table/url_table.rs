@@ -16,6 +16,7 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::TableType;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use url::Url;
 
@@ -27,6 +28,7 @@ use crate::error::to_datafusion_error;
 use crate::options::TableOptions;
 use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
+use crate::upstream::boxed_methods::forward_to_boxed;
 
 /// Opens the array at a location, or returns `None` if there is none.
 ///
@@ -211,6 +213,56 @@ impl ArraySchemaProvider {
     }
 }
 
+impl ArraySchemaProvider {
+    fn table_boxed<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn TableProvider>>>> {
+        async move {
+            if self.inner.table_exist(name) {
+                let table = self.inner.table(name).await?;
+                return self.renewed(name, table).await;
+            }
+            let location =
+                TableLocation::parse(name).map_err(|e| DataFusionError::External(Box::new(e)))?;
+            let Some(location) = location else {
+                return self.inner.table(name).await;
+            };
+            if !self.opener.has_store(&location.path)
+                && let Some(table) = self.inner.table(&location.path).await?
+            {
+                return Ok(Some(table));
+            }
+            // A search for an array on a web server costs requests that most servers refuse.
+            let file = if location.names_web_file() {
+                self.inner.table(&location.path).await
+            } else {
+                Ok(None)
+            };
+            if let Ok(Some(table)) = file {
+                return Ok(Some(table));
+            }
+            if let Some(table) = self.opener.open(&location).await? {
+                return Ok(Some(table));
+            }
+            file?;
+            if location.has_query {
+                let error =
+                    Error::not_found(format!("there is no TileDB array at '{}'", location.path));
+                return Err(DataFusionError::External(Box::new(error)));
+            }
+            let table = self.inner.table(&location.path).await;
+            if !matches!(table, Ok(Some(_)))
+                && let Some(error) = self.opener.holds_arrays(&location.path).await
+            {
+                return Err(to_datafusion_error(error));
+            }
+            table
+        }
+        .boxed()
+    }
+}
+
 #[async_trait]
 impl SchemaProvider for ArraySchemaProvider {
     fn owner_name(&self) -> Option<&str> {
@@ -221,47 +273,7 @@ impl SchemaProvider for ArraySchemaProvider {
         self.inner.table_names()
     }
 
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if self.inner.table_exist(name) {
-            let table = self.inner.table(name).await?;
-            return self.renewed(name, table).await;
-        }
-        let location =
-            TableLocation::parse(name).map_err(|e| DataFusionError::External(Box::new(e)))?;
-        let Some(location) = location else {
-            return self.inner.table(name).await;
-        };
-        if !self.opener.has_store(&location.path)
-            && let Some(table) = self.inner.table(&location.path).await?
-        {
-            return Ok(Some(table));
-        }
-        // A search for an array on a web server costs requests that most servers refuse.
-        let file = if location.names_web_file() {
-            self.inner.table(&location.path).await
-        } else {
-            Ok(None)
-        };
-        if let Ok(Some(table)) = file {
-            return Ok(Some(table));
-        }
-        if let Some(table) = self.opener.open(&location).await? {
-            return Ok(Some(table));
-        }
-        file?;
-        if location.has_query {
-            let error =
-                Error::not_found(format!("there is no TileDB array at '{}'", location.path));
-            return Err(DataFusionError::External(Box::new(error)));
-        }
-        let table = self.inner.table(&location.path).await;
-        if !matches!(table, Ok(Some(_)))
-            && let Some(error) = self.opener.holds_arrays(&location.path).await
-        {
-            return Err(to_datafusion_error(error));
-        }
-        table
-    }
+    forward_to_boxed!(SchemaProvider: table);
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
         if self.inner.table_exist(name) {

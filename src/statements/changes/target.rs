@@ -17,6 +17,9 @@ use crate::dml::{
 use crate::error::to_datafusion_error;
 use crate::scan::moment::StatementSnapshots;
 use crate::table::provider::TileDbTable;
+use crate::upstream::boxed_methods::forward_to_boxed;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 /// What the rows mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +101,52 @@ impl ChangeTarget {
     }
 }
 
+impl ChangeTarget {
+    fn scan_boxed<'a>(
+        &'a self,
+        _state: &'a dyn Session,
+        _projection: Option<&'a Vec<usize>>,
+        _filters: &'a [Expr],
+        _limit: Option<usize>,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        async move { internal_err!("the target of a statement is not read") }.boxed()
+    }
+
+    fn insert_into_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        async move {
+            let array = self.array()?;
+            let again = self.again(state, WriteOp::Insert(insert_op));
+            let statement = match self.meaning {
+                RowMeaning::Insert => {
+                    let statement = self.statement.clone();
+                    return array.insert(input, insert_op, again, statement).await;
+                }
+                RowMeaning::Truncate => return internal_err!("TRUNCATE has no rows"),
+                RowMeaning::Delete => ChangeStatement::Delete,
+                RowMeaning::Update(statement) | RowMeaning::Change(statement) => statement,
+            };
+            let to = array
+                .planned_target(&statement.to_string())
+                .await
+                .map_err(to_datafusion_error)?
+                .again(again)
+                .read_by(self.statement.clone());
+            match self.meaning {
+                RowMeaning::Insert | RowMeaning::Truncate => insert_plan(&to, input),
+                RowMeaning::Delete => delete_plan(&to, input),
+                RowMeaning::Update(statement) => write_rows_again(&to, input, statement),
+                RowMeaning::Change(statement) => write_changes(&to, input, statement),
+            }
+        }
+        .boxed()
+    }
+}
+
 #[async_trait]
 impl TableProvider for ChangeTarget {
     fn schema(&self) -> SchemaRef {
@@ -108,46 +157,7 @@ impl TableProvider for ChangeTarget {
         TableType::Base
     }
 
-    async fn scan(
-        &self,
-        _state: &dyn Session,
-        _projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        internal_err!("the target of a statement is not read")
-    }
-
-    async fn insert_into(
-        &self,
-        state: &dyn Session,
-        input: Arc<dyn ExecutionPlan>,
-        insert_op: InsertOp,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let array = self.array()?;
-        let again = self.again(state, WriteOp::Insert(insert_op));
-        let statement = match self.meaning {
-            RowMeaning::Insert => {
-                let statement = self.statement.clone();
-                return array.insert(input, insert_op, again, statement).await;
-            }
-            RowMeaning::Truncate => return internal_err!("TRUNCATE has no rows"),
-            RowMeaning::Delete => ChangeStatement::Delete,
-            RowMeaning::Update(statement) | RowMeaning::Change(statement) => statement,
-        };
-        let to = array
-            .planned_target(&statement.to_string())
-            .await
-            .map_err(to_datafusion_error)?
-            .again(again)
-            .read_by(self.statement.clone());
-        match self.meaning {
-            RowMeaning::Insert | RowMeaning::Truncate => insert_plan(&to, input),
-            RowMeaning::Delete => delete_plan(&to, input),
-            RowMeaning::Update(statement) => write_rows_again(&to, input, statement),
-            RowMeaning::Change(statement) => write_changes(&to, input, statement),
-        }
-    }
+    forward_to_boxed!(TableProvider: scan, insert_into);
 
     async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         let again = self.again(state, WriteOp::Truncate);

@@ -10,7 +10,6 @@ pub(crate) use self::rule::StoredBits;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
 use datafusion::common::{Result, internal_err};
@@ -22,6 +21,9 @@ use crate::labels::LabelColumns;
 use crate::options::{FloatColumns, TableOptions};
 use crate::scan::planning::shown;
 use crate::table::provider::TileDbTable;
+use crate::upstream::boxed_methods::forward_to_boxed;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 /// The table of an array with more columns, which show its floats bit by bit as stored.
 #[derive(Debug)]
@@ -72,7 +74,38 @@ impl WithStoredFloats {
     }
 }
 
-#[async_trait]
+impl WithStoredFloats {
+    fn scan_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        projection: Option<&'a Vec<usize>>,
+        filters: &'a [Expr],
+        limit: Option<usize>,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        async move {
+            let args = ScanArgs::default()
+                .with_projection(projection.map(Vec::as_slice))
+                .with_filters(Some(filters))
+                .with_limit(limit);
+            Ok(Arc::clone(self.scan_with_args(state, args).await?.plan()))
+        }
+        .boxed()
+    }
+
+    fn scan_with_args_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        args: ScanArgs<'a>,
+    ) -> BoxFuture<'a, Result<ScanResult>> {
+        async move {
+            let source = self.array()?.plan(state, &args, FloatColumns::Both).await?;
+            let plan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(source);
+            Ok(plan.into())
+        }
+        .boxed()
+    }
+}
+
 impl TableProvider for WithStoredFloats {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -89,27 +122,5 @@ impl TableProvider for WithStoredFloats {
         self.table.supports_filters_pushdown(filters)
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let args = ScanArgs::default()
-            .with_projection(projection.map(Vec::as_slice))
-            .with_filters(Some(filters))
-            .with_limit(limit);
-        Ok(Arc::clone(self.scan_with_args(state, args).await?.plan()))
-    }
-
-    async fn scan_with_args<'a>(
-        &self,
-        state: &dyn Session,
-        args: ScanArgs<'a>,
-    ) -> Result<ScanResult> {
-        let source = self.array()?.plan(state, &args, FloatColumns::Both).await?;
-        let plan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(source);
-        Ok(plan.into())
-    }
+    forward_to_boxed!(TableProvider: scan, scan_with_args);
 }
