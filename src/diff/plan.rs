@@ -98,8 +98,11 @@ impl<'a> DiffSides<'a> {
             .cloned()
             .collect::<Vec<_>>();
         let attributes = || self.columns.attributes.iter();
-        let new = self.numbers(&self.new, attributes())?;
-        let old = self.numbers(&self.old, attributes().filter(|a| a.in_old))?;
+        let new = self.numbers(&self.new, &attributes().collect::<Vec<_>>())?;
+        let old = self.numbers(
+            &self.old,
+            &attributes().filter(|a| a.in_old).collect::<Vec<_>>(),
+        )?;
         let schema = side(&self.new, &new, NEW)?.join(&side(&self.old, &old, OLD)?)?;
         let join_type = if self.only_written {
             JoinType::Left
@@ -132,13 +135,9 @@ impl<'a> DiffSides<'a> {
     }
 
     /// The numbers of the dimensions, then of some attributes, among the columns of one side.
-    fn numbers<'b>(
-        &self,
-        table: &TileDbTable,
-        attributes: impl Iterator<Item = &'b DiffAttribute>,
-    ) -> Result<Vec<usize>> {
+    fn numbers(&self, table: &TileDbTable, attributes: &[&DiffAttribute]) -> Result<Vec<usize>> {
         let schema = table.schema();
-        let attributes = attributes.map(|attribute| attribute.name.as_str());
+        let attributes = attributes.iter().map(|attribute| attribute.name.as_str());
         let dimensions = self.columns.dimensions.iter().map(String::as_str);
         let numbers = dimensions
             .chain(attributes)

@@ -8,7 +8,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -21,8 +20,9 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::arguments::{FunctionCall, FunctionTarget, NameResolver};
 pub(super) use super::columns::DescriptionRows;
@@ -32,6 +32,7 @@ use super::run_once::once_in_run;
 use crate::dml::progress::{MaintenanceWatch, RunningMaintenance};
 use crate::error::to_datafusion_error;
 use crate::expressions::evaluable::evaluable;
+use crate::upstream::boxed_methods::forward_to_boxed;
 
 /// The selection of a query on a description.
 #[derive(Debug, Clone)]
@@ -165,7 +166,94 @@ impl<D> fmt::Debug for DescriptionTable<D> {
     }
 }
 
-#[async_trait]
+impl<D: DescribeArray> DescriptionTable<D> {
+    fn scan_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        projection: Option<&'a Vec<usize>>,
+        filters: &'a [Expr],
+        limit: Option<usize>,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        let target = resolved(state, &self.call);
+        let request = self.request(state, projection, filters);
+        // The future holds neither the call nor the filters, which are expressions.
+        async move {
+            let target = target.await;
+            let request = request?;
+            let target = target.map_err(to_datafusion_error)?;
+            request.plan::<D>(target, limit)
+        }
+        .boxed()
+    }
+
+    fn request(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+    ) -> Result<PlannedDescription> {
+        let projection = match projection {
+            Some(projection) => projection.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let filter = match conjunction(filters.iter().cloned()) {
+            Some(filter) => {
+                let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+                Some(state.create_physical_expr(filter, &df_schema)?)
+            }
+            None => None,
+        };
+        Ok(PlannedDescription {
+            schema: Arc::new(self.schema.project(&projection)?),
+            request: DescriptionRequest {
+                projection,
+                filter,
+                batch_size: state.config().batch_size().max(1),
+                options: D::OPTIONS
+                    .iter()
+                    .copied()
+                    .filter(|option| self.call.is_on(option).unwrap_or(false))
+                    .collect(),
+                values: values::<D>(&self.call),
+                watch: state.config().get_extension::<MaintenanceWatch>(),
+            },
+        })
+    }
+}
+
+/// Finds what a call names.
+fn resolved<'a>(
+    state: &'a dyn Session,
+    call: &'a FunctionCall,
+) -> BoxFuture<'a, tiledb_engine::Result<FunctionTarget>> {
+    async move { NameResolver::of(state).resolve(call).await }.boxed()
+}
+
+/// A description that a query selects from.
+struct PlannedDescription {
+    request: DescriptionRequest,
+    /// The schema of the selected columns.
+    schema: SchemaRef,
+}
+
+impl PlannedDescription {
+    fn plan<D: DescribeArray>(
+        self,
+        target: FunctionTarget,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let partition = DescriptionStream::<D> {
+            target,
+            request: Arc::new(self.request),
+            schema: Arc::clone(&self.schema),
+            describe: PhantomData,
+        };
+        let partitions: Vec<Arc<dyn PartitionStream>> = vec![Arc::new(partition)];
+        let plan = StreamingTableExec::try_new(self.schema, partitions, None, None, false, limit)?;
+        Ok(Arc::new(plan))
+    }
+}
+
 impl<D: DescribeArray> TableProvider for DescriptionTable<D> {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -197,47 +285,7 @@ impl<D: DescribeArray> TableProvider for DescriptionTable<D> {
             .collect()
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let target = NameResolver::of(state).resolve(&self.call).await;
-        let projection = match projection {
-            Some(projection) => projection.clone(),
-            None => (0..self.schema.fields().len()).collect(),
-        };
-        let schema = Arc::new(self.schema.project(&projection)?);
-        let filter = match conjunction(filters.iter().cloned()) {
-            Some(filter) => {
-                let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
-                Some(state.create_physical_expr(filter, &df_schema)?)
-            }
-            None => None,
-        };
-        let partition = DescriptionStream::<D> {
-            target: target.map_err(to_datafusion_error)?,
-            request: Arc::new(DescriptionRequest {
-                projection,
-                filter,
-                batch_size: state.config().batch_size().max(1),
-                options: D::OPTIONS
-                    .iter()
-                    .copied()
-                    .filter(|option| self.call.is_on(option).unwrap_or(false))
-                    .collect(),
-                values: values::<D>(&self.call),
-                watch: state.config().get_extension::<MaintenanceWatch>(),
-            }),
-            schema: Arc::clone(&schema),
-            describe: PhantomData,
-        };
-        let partitions: Vec<Arc<dyn PartitionStream>> = vec![Arc::new(partition)];
-        let plan = StreamingTableExec::try_new(schema, partitions, None, None, false, limit)?;
-        Ok(Arc::new(plan))
-    }
+    forward_to_boxed!(TableProvider: scan);
 }
 
 /// The only partition of a description.

@@ -13,7 +13,7 @@ use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{self, BoxFuture};
 use tiledb_engine::array::snapshot::Snapshot;
 use tiledb_engine::array::table::{ArrayColumns, ArrayTable};
 use tiledb_engine::format::schema::ArraySchema;
@@ -432,7 +432,23 @@ impl TileDbTable {
         _state: &'a dyn Session,
         _filters: Vec<Expr>,
     ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
-        async move { self.unplanned("DELETE") }.boxed()
+        future::ready(self.unplanned("DELETE")).boxed()
+    }
+
+    fn update_boxed<'a>(
+        &'a self,
+        _state: &'a dyn Session,
+        _assignments: Vec<(String, Expr)>,
+        _filters: Vec<Expr>,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        future::ready(self.unplanned("UPDATE")).boxed()
+    }
+
+    fn truncate_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        self.truncated(state, None).boxed()
     }
 
     fn insert_into_boxed<'a>(
@@ -465,7 +481,7 @@ impl TableProvider for TileDbTable {
         self.defaults.get_or_init(defaults).get(column)
     }
 
-    forward_to_boxed!(TableProvider: scan, scan_with_args, delete_from, insert_into);
+    forward_to_boxed!(TableProvider: scan, scan_with_args, insert_into, delete_from, update, truncate);
 
     /// The scan evaluates every row, so every filter that it can evaluate is exact. So is a filter on a single label,
     /// which becomes ranges. Other filters with labels are evaluated above the scan.
@@ -486,15 +502,6 @@ impl TableProvider for TileDbTable {
             .collect()
     }
 
-    async fn update(
-        &self,
-        _state: &dyn Session,
-        _assignments: Vec<(String, Expr)>,
-        _filters: Vec<Expr>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.unplanned("UPDATE")
-    }
-
     async fn merge_into(
         &self,
         _state: &dyn Session,
@@ -504,9 +511,5 @@ impl TableProvider for TileDbTable {
         _clauses: Vec<MergeIntoClause>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.unplanned("MERGE INTO")
-    }
-
-    async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        self.truncated(state, None).await
     }
 }

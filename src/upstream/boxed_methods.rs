@@ -83,6 +83,40 @@ macro_rules! forward_to_boxed {
             self.delete_from_boxed(state, filters)
         }
     };
+    (@update) => {
+        fn update<'life0, 'life1, 'async_trait>(
+            &'life0 self,
+            state: &'life1 dyn datafusion::catalog::Session,
+            assignments: Vec<(String, datafusion::logical_expr::Expr)>,
+            filters: Vec<datafusion::logical_expr::Expr>,
+        ) -> futures::future::BoxFuture<
+            'async_trait,
+            datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+        >
+        where
+            'life0: 'async_trait,
+            'life1: 'async_trait,
+            Self: 'async_trait,
+        {
+            self.update_boxed(state, assignments, filters)
+        }
+    };
+    (@truncate) => {
+        fn truncate<'life0, 'life1, 'async_trait>(
+            &'life0 self,
+            state: &'life1 dyn datafusion::catalog::Session,
+        ) -> futures::future::BoxFuture<
+            'async_trait,
+            datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+        >
+        where
+            'life0: 'async_trait,
+            'life1: 'async_trait,
+            Self: 'async_trait,
+        {
+            self.truncate_boxed(state)
+        }
+    };
     (SchemaProvider: table) => {
         fn table<'life0, 'life1, 'async_trait>(
             &'life0 self,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Result, TableReference, internal_err};
@@ -112,6 +111,17 @@ impl ChangeTarget {
         async move { internal_err!("the target of a statement is not read") }.boxed()
     }
 
+    fn truncate_boxed<'a>(
+        &'a self,
+        state: &'a dyn Session,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        async move {
+            let again = self.again(state, WriteOp::Truncate);
+            self.array()?.truncated(state, again).await
+        }
+        .boxed()
+    }
+
     fn insert_into_boxed<'a>(
         &'a self,
         state: &'a dyn Session,
@@ -147,7 +157,6 @@ impl ChangeTarget {
     }
 }
 
-#[async_trait]
 impl TableProvider for ChangeTarget {
     fn schema(&self) -> SchemaRef {
         self.table.schema()
@@ -157,10 +166,5 @@ impl TableProvider for ChangeTarget {
         TableType::Base
     }
 
-    forward_to_boxed!(TableProvider: scan, insert_into);
-
-    async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let again = self.again(state, WriteOp::Truncate);
-        self.array()?.truncated(state, again).await
-    }
+    forward_to_boxed!(TableProvider: scan, insert_into, truncate);
 }
