@@ -4,5 +4,6 @@ mod insert;
 pub(crate) mod open;
 pub mod provider;
 pub(crate) mod session;
+mod statements;
 pub(crate) mod table_scan;
 pub(crate) mod url_table;
