@@ -96,7 +96,7 @@ impl CreateRequest {
         }
         if self.options.timestamp_start.is_some() || self.options.timestamp_end.is_some() {
             return Err(Error::invalid(
-                "there is no array yet, so there is no past to look at: leave tiledb.timestamp, tiledb.timestamp_start and tiledb.timestamp_end out",
+                "there is no array yet, so it has no past: leave tiledb.timestamp, tiledb.timestamp_start and tiledb.timestamp_end out",
             ));
         }
         let dimensions = self.dimensions.as_ref().ok_or_else(|| {

@@ -150,7 +150,7 @@ fn refused(operation: &AlterTableOperation) -> Error {
             "what is stored has the type that the column had when it was written: add a column, and copy the values with INSERT … SELECT"
         }
         AlterTableOperation::AddConstraint { .. } | AlterTableOperation::DropConstraint { .. } => {
-            "an array has no constraints but its dimensions, which are settled when it is created"
+            "an array has no constraints but its dimensions, which can't change after it is created"
         }
         _ => "expected ADD COLUMN, DROP COLUMN or SET TBLPROPERTIES",
     };

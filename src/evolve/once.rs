@@ -176,7 +176,7 @@ impl PartitionStream for ChangeStream {
             let doing = async move {
                 let doing = doing.ok_or_else(|| {
                     Error::invalid(format!(
-                        "this call of {name} was carried out before, and its plan cannot repeat it: plan the statement again"
+                        "this call of {name} has already run, and its plan can't run twice: plan the statement again"
                     ))
                 });
                 rows(&doing?.await?)

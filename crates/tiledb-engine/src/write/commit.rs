@@ -96,8 +96,8 @@ impl CommittedFiles {
 
 fn late() -> Error {
     Error::conflict(
-        "the array did not come into being for so long after its rows were written that others may have taken its place: run the \
-         statement again",
+        "creating the array took so long after its rows were written that another writer may have taken its place: run \
+         the statement again",
     )
 }
 

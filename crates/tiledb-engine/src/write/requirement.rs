@@ -178,8 +178,10 @@ fn in_time(snapshot: &Snapshot, offered: StagedChange<'_>) -> Result<()> {
 }
 
 fn unsettled(snapshot: &Snapshot) -> Error {
-    Error::conflict("others announce and commit changes without a pause: run the statement again")
-        .with("array", snapshot.storage.uri())
+    Error::conflict(
+        "other writers keep changing the array without a pause: run the statement again",
+    )
+    .with("array", snapshot.storage.uri())
 }
 
 /// A commit that another writer is about to make.

@@ -35,8 +35,8 @@ pub fn check_covered(
         let covered = only.as_ref().zip(there.as_ref());
         if !covered.is_some_and(|(only, there)| only.contains(there)) {
             return Err(Error::unsupported(
-                "the rows of INSERT OVERWRITE do not give every cell of the dense array's non-empty domain, and those that \
-                 they leave out cannot be removed: TRUNCATE the array first, or give all cells",
+                "the rows of INSERT OVERWRITE do not give every cell of the dense array's non-empty domain, and a dense array cannot \
+                 remove the others: TRUNCATE the array first, or give all cells",
             )
             .with("array", snapshot.storage.uri()));
         }

@@ -37,7 +37,7 @@ impl<'a> NamedColumns<'a> {
         };
         let number = index.checked_sub(schema.dimensions.len()).ok_or_else(|| {
             Error::invalid(format!(
-                "\"{column}\" is a dimension, and dimensions are settled when an array is created"
+                "\"{column}\" is a dimension, and dimensions can't change once an array is created"
             ))
         })?;
         Ok(schema.attributes.get(number))
@@ -50,7 +50,7 @@ impl<'a> NamedColumns<'a> {
             .ok_or_else(|| self.no_column(column))?;
         attribute.enumeration.as_deref().ok_or_else(|| {
             Error::invalid(format!(
-                "the column \"{column}\" shows what is stored, and no enumeration"
+                "the column \"{column}\" has no enumeration: it shows what is stored"
             ))
         })
     }
@@ -62,7 +62,7 @@ impl<'a> NamedColumns<'a> {
             Ok(())
         } else {
             Err(Error::invalid(format!(
-                "there is no dimension \"{column}\", which alone have a current domain"
+                "there is no dimension \"{column}\": only dimensions have a current domain"
             )))
         }
     }

@@ -73,7 +73,7 @@ async fn check_shown(
         return Ok(());
     }
     Err(Error::invalid(
-        "the column is NOT NULL, and the cells that are there would show NULL in it: give it a DEFAULT, or leave NOT NULL out",
+        "the column is NOT NULL, and existing cells would show NULL in it: give it a DEFAULT, or leave NOT NULL out",
     )
     .with("column", &added.name))
 }

@@ -155,7 +155,7 @@ impl SchemaEvolution {
     /// `current_domain`.
     ///
     /// # Errors
-    /// The option or the column doesn't exist, the value is not valid for it, or it is settled when an array is created.
+    /// The option or the column doesn't exist, the value is not valid for it, or it can only be set when an array is created.
     pub fn option(mut self, key: &str, value: &str) -> Result<Self> {
         check_option(key)?;
         self.added = self.added.option(key, value)?;
@@ -379,7 +379,7 @@ fn check_option(key: &str) -> Result<()> {
     match OptionKey::parse(plain) {
         Some(OptionKey::Array("current_domain") | OptionKey::Attribute(..)) => Ok(()),
         Some(_) => Err(Error::invalid(
-            "this is settled when an array is created; of one that exists, tiledb.current_domain and tiledb.attr.<new column>.… can be set",
+            "this can only be set when an array is created; later, you can set tiledb.current_domain and tiledb.attr.<new column>.…",
         )
         .with("option", format!("tiledb.{plain}"))),
         None => Err(Error::invalid(

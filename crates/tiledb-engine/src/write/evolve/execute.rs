@@ -88,7 +88,7 @@ impl EvolutionExecution<'_> {
             return Ok(Evolved { schema, changes });
         }
         Err(Error::conflict(
-            "others evolve the array all the time, so that this evolution never found its schema unchanged: run it again later",
+            "other writers kept changing the schema while this statement ran: run it again later",
         ))
     }
 
@@ -233,7 +233,7 @@ impl EvolutionExecution<'_> {
                 .insert(self.put(storage, &staged, time).await?);
         }
         Err(Error::conflict(
-            "others evolve the array all the time: look at tiledb_schema to see whether this evolution is part of it",
+            "other writers kept changing the schema: check with tiledb_schema whether this change is part of it",
         ))
     }
 }
@@ -290,9 +290,9 @@ fn conflict(
     they_count: bool,
 ) -> Error {
     let outcome = if they_count {
-        "theirs counts, and nothing of this evolution does"
+        "theirs took effect, and this one did not"
     } else {
-        "this evolution counts, and nothing of theirs does"
+        "this one took effect, and theirs did not"
     };
     Error::conflict(format!(
         "another evolution, of which the schema is {other}, started from the same schema at the same time: it is to {theirs}, and this one to {mine}; {outcome}. Look at the columns, and run again what is missing"

@@ -204,7 +204,7 @@ fn check_grows(
             }
         };
         return Err(Error::invalid(format!(
-            "the current domain is {} and would be {}: expected all that it has, because it only grows",
+            "the current domain is {} and would be {}: a current domain can only grow",
             show(&old.lo, &old.hi),
             show(&new.lo, &new.hi)
         ))

@@ -142,8 +142,8 @@ async fn what_cannot_be_is_refused_with_its_reason() {
         (new().extend_enumeration("a", ["1"]), "no enumeration"),
         (new().extend_enumeration("c", ["red"]), "with the number 0"),
         (new().extend_enumeration::<&str>("c", []), "no value"),
-        (new().current_domain("x", 1, 9), "it only grows"),
-        (new().current_domain("x", 0, 8), "it only grows"),
+        (new().current_domain("x", 1, 9), "can only grow"),
+        (new().current_domain("x", 0, 8), "can only grow"),
         (new().current_domain("a", 0, 8), "no dimension \"a\""),
         (new().current_domain("x", 0, 1_i64 << 40), "a number from"),
         (add("b", DataType::Int8).timestamp(2000), "later"),
@@ -154,8 +154,8 @@ async fn what_cannot_be_is_refused_with_its_reason() {
         assert!(error.message().contains(why), "{why}: {error}");
     }
     for (key, why) in [
-        ("tiledb.capacity", "settled when an array is created"),
-        ("dim.x.tile", "settled when an array is created"),
+        ("tiledb.capacity", "only be set when an array is created"),
+        ("dim.x.tile", "only be set when an array is created"),
         ("attr.z.filters", "no column \"z\""),
         ("timestamp", "no such option"),
     ] {

@@ -443,7 +443,7 @@ pub(super) fn resolve_fill(
     attribute.fill_valid = match chosen.fill_valid {
         Some(true) if !attribute.nullable => {
             return Err(Error::invalid(
-                "fill_valid says whether never written cells are NULL, and the column is NOT NULL",
+                "fill_valid decides whether cells that were never written are NULL, and the column is NOT NULL",
             ));
         }
         Some(valid) => valid,
