@@ -22,23 +22,24 @@ THEMES = {
 }
 HEAD = """# What is read, by format version
 
-Every array that libtiledb ever wrote is read: format versions 1 (libtiledb 1.4, 2018) to 23 (not released yet). The tables name, for each
-version and feature, golden arrays that prove it: arrays that the libtiledb of that version wrote, with the answers
-of libtiledb 2.30, which `cargo test --test sql-tests -- golden::answers` compares with ours at several windows of time.
+This crate reads every array that libtiledb ever wrote: format versions 1 (libtiledb 1.4, 2018) to 23 (not released yet). For each version and
+feature, the tables name golden arrays that prove it. The libtiledb of that version wrote these arrays, and the answers come from libtiledb 2.30.
+`cargo test --test sql-tests -- golden::answers` compares them with the answers of this crate at several windows of time.
 
-In the row of format 5, `dense_2d` is the array `v05_dense_2d` of `sql-tests/data/arrays/old/old.tar.zst`; in the row of format 22 names are those
-of `sql-tests/data/arrays/arrays.tar.zst`. At most two arrays are named, of often many. A dash: that version does not have the feature. *as 16*: nothing about
-the feature changed since version 16 (or the neighbour named), and no array of its own proves it again. In brackets behind a feature: the words that mark its arrays in the manifests.
+In the row of format 5, `dense_2d` is the array `v05_dense_2d` of `sql-tests/data/arrays/old/old.tar.zst`. In the row of format 22, names are those of
+`sql-tests/data/arrays/arrays.tar.zst`. Each entry names at most two arrays, often out of many. A dash means that the version doesn't have the
+feature. *as 16* means that nothing about the feature changed since version 16 (or the neighbour that is named), and that no array of this version
+proves it again. The words in brackets after a feature mark its arrays in the manifests.
 
-*Bitsort* (filter 17), which only libtiledb 2.13 and 2.14 had, lost part of what it wrote: the coordinates of tiles with more than 64 KiB of
-values, or behind filters that change the size of their input; and, of cells that share their coordinates, which value goes with which value
-of other attributes. Such cells are refused with an error, where they are asked for; what the filter did not touch is read. libtiledb 2.14
-answers with other values there.
+Only libtiledb 2.13 and 2.14 had the *bitsort* filter (filter 17), which lost part of the data that it wrote. It lost the coordinates of tiles with
+more than 64 KiB of values, and of tiles where bitsort comes after filters that change the size of their input. For cells that share their
+coordinates, it lost which value belongs to which value of other attributes. A query that needs such cells returns an error, but libtiledb 2.14
+returns other values for them. Everything that the filter didn't touch can be read.
 
-`make_arrays/README.md` and `make_old/README.md` in `sql-tests/data/arrays/` tell how the arrays are made; format 1 arrays are made from format 2, and those of format 23
-from 22, as their specifications say.
+`make_arrays/README.md` and `make_old/README.md` in `sql-tests/data/arrays/` describe how the arrays are made. The arrays of format 1 are made from
+arrays of format 2, and those of format 23 from arrays of format 22, as their specifications describe.
 
-`cargo test --test sql-tests -- support_table` holds this page to the arrays. `sql-tests/data/arrays/make_old/table.py` writes it.
+`cargo test --test sql-tests -- support_table` checks this page against the arrays. `sql-tests/data/arrays/make_old/table.py` writes the page.
 """
 
 
