@@ -155,12 +155,10 @@
 pub mod catalog;
 mod create;
 mod diff;
-#[doc(hidden)]
-pub mod dml;
+mod dml;
 mod error;
 pub mod evolve;
-#[doc(hidden)]
-pub mod expressions;
+mod expressions;
 pub mod functions;
 mod labels;
 pub mod optimizer;
@@ -178,6 +176,7 @@ mod upstream;
 struct Readme;
 
 pub use catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group};
+pub use dml::progress;
 pub use error::to_datafusion_error;
 pub use options::{AggregateFrom, NewValues, TableOptions};
 pub use session::{TileDbTableFactory, equip, execute, register};

@@ -12,7 +12,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::dml::progress::{
+use datafusion_tiledb::progress::{
     MaintenanceWatch, RunningMaintenance, ScanProgress, WriteProgress, progress_of, writing_of,
 };
 use datafusion_tiledb::to_datafusion_error;

@@ -1,8 +1,8 @@
 //! Opening of groups with options, and the groups attached to a session.
 //!
-//! A wrapper around the session's catalogs shows them. It becomes the outermost one when a group is attached, so that no
-//! other wrapper opens an array for a cheap question ("of what type is this table?"). It exists because DataFusion
-//! cannot remove a catalog.
+//! A wrapper around the session's catalogs shows the groups. It becomes the outermost one when a group is attached, so that no
+//! other wrapper opens an array for a cheap question ("of what type is this table?"). The wrapper is necessary because
+//! DataFusion cannot remove a catalog.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -73,7 +73,7 @@ impl TileDbGroupBuilder {
         Ok(self)
     }
 
-    /// Says which members outside the group may be opened; as the session says if not set, or none without a session.
+    /// Sets which members outside the group may be opened; by default the session decides, and without a session, none may.
     #[must_use]
     pub fn external_members(mut self, external: ExternalMembers) -> Self {
         self.options.external_members = Some(external);
@@ -87,21 +87,21 @@ impl TileDbGroupBuilder {
         self
     }
 
-    /// Opens the group and its members in this engine instead of that of the session.
+    /// Opens the group and its members in this engine instead of the session's engine.
     #[must_use]
     pub fn engine(mut self, engine: &Engine) -> Self {
         self.engine = Some(engine.clone());
         self
     }
 
-    /// Keeps parsed metadata in this cache instead of that of the engine.
+    /// Keeps parsed metadata in this cache instead of the engine's cache.
     #[must_use]
     pub fn cache(mut self, cache: Arc<MetadataCache>) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// Sets what [`attach`](Self::attach) attaches the group as.
+    /// Sets how [`attach`](Self::attach) attaches the group.
     #[must_use]
     pub fn attach_as(mut self, what: AttachAs) -> Self {
         self.attach_as = what;
@@ -247,13 +247,13 @@ pub(super) fn detach(ctx: &SessionContext, name: &str) -> bool {
 pub(crate) struct AttachedGroups(Option<Arc<SessionGroups>>);
 
 impl AttachedGroups {
-    /// Those of a session.
+    /// The groups of a session.
     pub(crate) fn of(session: &dyn Session) -> Self {
         Self(session.config().get_extension::<SessionGroups>())
     }
 
-    /// Lists the arrays again of those groups that list what the group at `changed` holds. The change is done, so a group
-    /// that cannot be read keeps its list.
+    /// Lists the arrays again in the groups that contain the group at `changed`. The change is done, so a group that cannot be
+    /// read keeps its list.
     pub(crate) async fn follow(&self, changed: &Location) {
         let attached = self.0.iter().flat_map(|attached| {
             let groups = attached.read();

@@ -208,20 +208,20 @@ struct SessionView {
     external: ExternalMembers,
 }
 
-/// Looks at a session as it is now; `None` once it exists no longer.
+/// Returns the current state of a session; `None` once it no longer exists.
 type LookAtSession = dyn Fn() -> Option<SessionView> + Send + Sync;
 
 /// Finds the locations of URIs, and decides which of them members of groups may have.
 ///
-/// The subtle thing: some programs register an object store when a query first names a URL in it, and a statement about a
-/// group isn't a query. So if a store is missing, a URL is looked up as a table of the session, to have the store
-/// registered: that of the group itself, as the user wrote it, but never that of a member, which the session might read as
-/// a file of any kind.
+/// The subtle thing: some programs register an object store when a query first names a URL in it, and a statement about a group
+/// isn't a query. So if a store is missing, a URL is looked up as a table of the session, to have the store registered. This is
+/// the URL of the group itself, as the user wrote it, but never that of a member, which the session might read as a file of any
+/// kind.
 #[derive(Clone)]
 pub(crate) struct MemberStores {
     pub(super) runtime: ArrayRuntime,
     session: Option<Arc<LookAtSession>>,
-    /// What members may be opened outside the attached folder; as the session says if not given.
+    /// The members that may be opened outside the attached folder; by default the session decides.
     external: Option<ExternalMembers>,
 }
 
@@ -255,7 +255,7 @@ impl MemberStores {
         }
     }
 
-    /// What members may be opened outside the attached folder.
+    /// The members that may be opened outside the attached folder.
     fn external_members(&self) -> ExternalMembers {
         let of_session = || Some(self.view()?.external);
         let given = self.external.clone();
@@ -296,7 +296,7 @@ impl MemberStores {
         local(path, &self.runtime)
     }
 
-    /// Looks up a table of the session if the store of `uri` is not registered, which only the registration is wanted of.
+    /// Looks up a table of the session, only to register the store of `uri` if it is missing.
     async fn look_up(&self, uri: &str, table: &str) {
         if !self.has_store(uri)
             && let Some(schema) = self.view().and_then(|view| view.schema)
@@ -313,7 +313,7 @@ impl MemberStores {
     }
 }
 
-/// Whether a URI is that of a file as libtiledb writes it.
+/// Whether a URI names a file, as libtiledb writes such URIs.
 fn names_file(uri: &str) -> bool {
     uri.starts_with("file:///") && !cfg!(windows)
 }

@@ -27,7 +27,7 @@ pub(super) struct GroupState {
     /// The options for opening members.
     pub(super) options: TableOptions,
     pub(super) stores: MemberStores,
-    /// The arrays that were there when the group was opened, or when its session last changed it.
+    /// The arrays that existed when the group was opened, or when its session last changed it.
     listing: RwLock<Arc<GroupListing>>,
     /// Held while the arrays are listed again, so that the later of two lists stays.
     listing_anew: Mutex<()>,
@@ -50,13 +50,13 @@ impl GroupState {
         })
     }
 
-    /// The arrays that are listed.
+    /// The listed arrays.
     pub(super) fn listing(&self) -> Arc<GroupListing> {
         let listing = self.listing.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&listing)
     }
 
-    /// Lists everything again if a change of the group at `changed` may show in the list.
+    /// Lists everything again if a change of the group at `changed` may affect the list.
     pub(super) async fn list_after_change(&self, changed: &Location) -> Result<()> {
         let _alone = self.listing_anew.lock().await;
         if !self.listing().may_show(changed) {
@@ -83,7 +83,7 @@ async fn list(
     Ok(ExploredGroup::of(group, stores, window).await.into())
 }
 
-/// What a group is attached as.
+/// The ways to attach a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttachAs {
@@ -143,7 +143,7 @@ impl GroupListing {
         self.unlisted.as_deref()
     }
 
-    /// Whether the list may be another one after a change of the group at `changed`.
+    /// Whether a change of the group at `changed` may affect the list.
     fn may_show(&self, changed: &Location) -> bool {
         let mut listed = self.locations.iter();
         self.has_gaps || listed.any(|listed| listed.same_location(changed))

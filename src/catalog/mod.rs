@@ -18,9 +18,9 @@
 //!   session last changed the members of a group in it, each once by catalog and once by schema. What others change is
 //!   listed once the group is attached again. Names in queries are looked up each time, so a query is never stale.
 //!
-//! Attaching only reads group files. An array is opened when a query names it; the error of one that is missing or
-//! damaged appears then, and affects nothing else. A group that contains itself is listed once. `timestamp` applies to
-//! the group and to its members; `timestamp_start` only to the members.
+//! Attaching only reads group files. An array is opened when a query names it; the error of a missing or damaged array appears
+//! then, and affects nothing else. A group that contains itself is listed once. `timestamp` applies to the group and to its
+//! members; `timestamp_start` only to the members.
 
 mod attached;
 pub(crate) mod explore;

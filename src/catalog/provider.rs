@@ -1,8 +1,8 @@
 //! DataFusion's view of a group: a catalog of schemas, each with the arrays in and below one nested group.
 //!
-//! The subtle thing: `information_schema` lists the names of a schema and then opens every table, and stops at the
-//! first error. So after its names were listed, a schema replaces tables that cannot be opened by ones without columns,
-//! which fail when they are read. A query never lists names, and gets the error at once.
+//! The subtle thing: `information_schema` lists the names of a schema and then opens every table, and stops at the first error.
+//! So once its names were listed, a schema replaces tables that cannot be opened by tables without columns, which fail when
+//! they are read. A query never lists names, and gets the error at once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub(super) struct GroupSchema {
     shared: Arc<GroupState>,
     /// The path of the group.
     path: String,
-    /// Whether names are paths from there, instead of only those of its own arrays.
+    /// Whether names are paths of all arrays below the group, instead of the names of its own arrays.
     lists_all: bool,
     /// Whether its names were listed, after which errors are deferred.
     is_listed: AtomicBool,

@@ -206,7 +206,7 @@ fn clean(path: &str) -> &str {
     path.strip_prefix("./").unwrap_or(path).trim_matches('/')
 }
 
-/// The error of opening an array at `path`; if there is a group, it lists its members and says how to query them.
+/// The error of opening an array at `path`; if it is a group, the error lists its members and how to query them.
 pub(crate) async fn explain_group(
     error: Error,
     path: &str,
@@ -218,7 +218,7 @@ pub(crate) async fn explain_group(
     }
     match open(path, options, runtime).await {
         Ok(group) => {
-            // An advice to open what lies elsewhere would be the group's own.
+            // Advice to open a place elsewhere would come from the group's contents, not from this library.
             let folder = group.storage.location();
             let is_below = |member: &&GroupMember| match &member.location {
                 MemberLocation::SameStore(location) => folder.path_to(location).is_some(),

@@ -33,7 +33,7 @@ pub(crate) enum GroupStatement {
         uri: String,
         /// The name to attach it as.
         name: String,
-        /// What it is attached as.
+        /// How the group is attached.
         attach_as: AttachAs,
         /// Whether a taken name is ignored instead of an error.
         if_not_exists: bool,

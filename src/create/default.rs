@@ -1,6 +1,7 @@
 //! `DEFAULT` of a column: the value of cells that were never written.
 //!
-//! The subtle thing: it is stored once, when the array is created, so an expression like `now()` would not mean what it says.
+//! The subtle thing: the value is stored once, when the array is created, so an expression like `now()` would not mean what it
+//! says.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
 //! Statements that create arrays, both ways: `CREATE EXTERNAL TABLE` becomes an [`ArrayBuilder`](crate::ArrayBuilder), and an
-//! array that exists becomes the statement that creates it.
+//! existing array becomes the statement that creates it.
 
 mod default;
 mod request;

@@ -1,4 +1,4 @@
-//! What a `CREATE EXTERNAL TABLE` statement says of its array: to create it, or to compare it with one that exists.
+//! The description of an array in `CREATE EXTERNAL TABLE`: to create the array, or to compare it with an existing one.
 //!
 //! The subtle thing: an array's columns are its dimensions, in the order of the key, and then its attributes. A statement that
 //! declares another order is refused: `INSERT` without a list of columns depends on the order, so columns aren't moved
@@ -19,12 +19,12 @@ use super::default;
 use crate::options::TableOptions;
 use crate::options::names::column_name;
 
-/// What a statement says.
+/// The contents of a statement.
 #[derive(Debug)]
 pub(crate) struct CreateRequest {
-    /// The columns, dimensions first where the statement says which they are.
+    /// The columns, dimensions first if the statement names them.
     columns: Vec<FieldRef>,
-    /// The names of the dimensions, if the statement says so.
+    /// The names of the dimensions, if the statement has any.
     dimensions: Option<Vec<String>>,
     /// The options that describe an array, without prefix, sorted by key.
     creation: Vec<(String, String)>,
@@ -32,7 +32,7 @@ pub(crate) struct CreateRequest {
     defaults: Vec<(String, Option<LiteralValue>)>,
     /// The options to read it with.
     pub options: TableOptions,
-    /// What a statement may not say if it creates an array.
+    /// A part of the statement that is not allowed if it creates an array.
     unfit: Option<&'static str>,
 }
 
@@ -68,7 +68,7 @@ impl CreateRequest {
         !self.columns.is_empty()
     }
 
-    /// Whether anything is said that only matters for an array that does not exist yet.
+    /// Whether the statement has a part that only matters for a new array.
     pub(crate) fn describes_array(&self) -> bool {
         !self.creation.is_empty()
     }
@@ -76,7 +76,7 @@ impl CreateRequest {
     /// Creates the array.
     pub(crate) async fn create(&self, storage: &Storage) -> Result<()> {
         let builder = self.builder().and_then(|builder| {
-            // The options of the table may show columns otherwise.
+            // The options of the table may show the columns differently.
             builder.check_columns(&builder.definition()?, &self.options.types())?;
             Ok(builder)
         });
@@ -137,7 +137,7 @@ impl CreateRequest {
         )))
     }
 
-    /// Fails unless all that is said is so.
+    /// Fails unless the array is as the statement describes it.
     pub(crate) fn verify(&self, array: &Snapshot, shown: &Schema) -> Result<()> {
         if self.declares_columns() {
             self.check_columns(shown)?;
@@ -258,7 +258,7 @@ fn dimension_names(
     }
 }
 
-/// The columns, with those of these names first, unless one of them is missing.
+/// The columns, with the named ones first, unless one of them is missing.
 fn to_front(mut columns: Vec<FieldRef>, names: &[String]) -> Vec<FieldRef> {
     let at_end = columns.len().checked_sub(names.len()).filter(|start| {
         let last = columns.iter().skip(*start).map(|column| column.name());

@@ -1,4 +1,4 @@
-//! An array that exists → the statement that creates one like it.
+//! An existing array → the statement that creates one like it.
 //!
 //! Comments before the statement list what it can't express, so that nothing is lost silently. They never show a key.
 
@@ -12,8 +12,8 @@ use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::storage::Storage;
 use tiledb_engine::write::create::{ArrayDefinition, CreateWording, OptionKey, sql_name};
 
-/// The statement that creates an array like the one of this schema, which is at `storage`, or in a comment why there is none;
-/// `table` is what to call it.
+/// The statement that creates an array like the one with this schema at `storage`, as a table called `table`; or a comment with
+/// the reason why no statement does.
 pub(crate) fn statement_of(
     schema: &ArraySchema,
     enumerations: &ArrayEnumerations,
@@ -40,7 +40,7 @@ fn try_statement_of(
     Ok(statement_with(&wording, table.unwrap_or(&own_name), &uri))
 }
 
-/// The statement that says these words.
+/// The statement with these columns and options.
 fn statement_with(wording: &CreateWording, table: &str, location: &str) -> String {
     let mut sql = String::new();
     // Writing to a string does not fail.
@@ -93,7 +93,7 @@ fn statement_with(wording: &CreateWording, table: &str, location: &str) -> Strin
     sql
 }
 
-/// The options that a statement cannot give, because two columns differ only in the case of letters, which options lose.
+/// The options that a statement cannot express, because options lose the case of letters and two columns differ only in it.
 fn ambiguous(wording: &CreateWording) -> Vec<String> {
     let alike = |name: &str| {
         let lower = name.to_lowercase();
@@ -115,7 +115,7 @@ fn ambiguous(wording: &CreateWording) -> Vec<String> {
         .collect()
 }
 
-/// A name, in quotes unless it reads the same without.
+/// A name, in quotes unless it means the same without.
 fn identifier(name: &str) -> String {
     let mut letters = name.chars();
     let plain = letters

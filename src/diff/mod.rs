@@ -33,7 +33,7 @@ use crate::options::TableOptions;
 use crate::table::provider::TileDbTable;
 use crate::upstream::boxed_methods::forward_to_boxed;
 
-/// The column that shows what happened to a cell.
+/// The column that shows the change of a cell.
 const CHANGE: &str = "change";
 
 /// The cells of an array that differ between two times.
@@ -50,7 +50,7 @@ struct DiffColumns {
     dimensions: Vec<String>,
     attributes: Vec<DiffAttribute>,
     schema: SchemaRef,
-    /// What each column of the schema shows.
+    /// The meaning of each column of the schema.
     shown: Vec<ShownSide>,
 }
 
@@ -62,12 +62,12 @@ struct DiffAttribute {
     in_old: bool,
 }
 
-/// What a column shows.
+/// The meaning of a column.
 #[derive(Debug, Clone)]
 enum ShownSide {
     /// A dimension.
     Dimension(String),
-    /// What happened to the cell.
+    /// The change of the cell.
     Change,
     /// An attribute at the earlier time.
     Old(DiffAttribute),
@@ -91,7 +91,7 @@ impl ArrayDiff {
         let at = |time| {
             let options = TableOptions {
                 timestamp_end: Some(time),
-                // Of dense arrays, too, only cells that were written exist.
+                // In dense arrays, too, only written cells exist.
                 empty_cells: EmptyCells::Skip,
                 system_columns: false,
                 all_versions: false,

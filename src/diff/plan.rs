@@ -1,8 +1,8 @@
 //! The plan of a difference: a join of the array at two times on all dimensions.
 //!
-//! In general it is a full join, whose unmatched cells were added or removed. Where the two times differ only by new
-//! fragments, no cell is gone: then only their cells are read at the later time, and the earlier time supplies
-//! what was there before; the join passes the coordinates it needs to that scan.
+//! In general it is a full join, whose unmatched cells were added or removed. If the two times differ only by new fragments, no
+//! cell is gone. Then only the cells of these fragments are read at the later time, and the earlier time supplies the old
+//! values; the join passes the coordinates it needs to that scan.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -52,14 +52,14 @@ pub(super) struct DiffSides<'a> {
 }
 
 impl<'a> DiffSides<'a> {
-    /// Looks at both times, and finds out where they can differ.
+    /// Opens both times, and finds out where they can differ.
     pub(super) async fn new(
         old: &TileDbTable,
         new: &TileDbTable,
         columns: &'a DiffColumns,
     ) -> tiledb_engine::Result<Self> {
         let (earlier, table) = (old.table().await?, new.table().await?);
-        // What is committed from here on is seen by neither side.
+        // Neither side sees later commits.
         let fixed = |table: &TileDbTable, snapshot| -> tiledb_engine::Result<TileDbTable> {
             let (storage, options) = (table.storage().clone(), table.options().clone());
             TileDbTable::of_snapshot(storage, options, snapshot)
@@ -212,7 +212,7 @@ fn of(side: &'static str, name: &str) -> Expr {
     Expr::Column(Named::new(Some(TableReference::bare(side)), name))
 }
 
-/// The columns of one side in the join, where any may be missing.
+/// The columns of one side in the join, all nullable because the side may lack a cell.
 fn side(table: &TileDbTable, columns: &[usize], name: &'static str) -> Result<DFSchema> {
     let schema = table.schema().project(columns)?;
     let fields = schema
@@ -296,9 +296,8 @@ impl DifferingRegion {
 
 /// Whether a fragment that two snapshots show has the same values in both, by the schema of the first.
 ///
-/// A code that one enumeration does not have is NULL there, and may be a value of the other. An attribute that the
-/// first does not have has its fill value there, and may be one that an old fragment stores all the same: if it was
-/// dropped, and added again later.
+/// A code that one enumeration lacks is NULL there, and may be a value of the other. An attribute that the first schema lacks
+/// has its fill value there. But an old fragment may store it, if the attribute was dropped and added again later.
 fn reads_alike(old: &Snapshot, new: &Snapshot) -> bool {
     new.schema.attributes.iter().all(|attribute| {
         let name = &attribute.name;
@@ -324,7 +323,7 @@ fn is_of_type(a: &Attribute, b: &Attribute) -> bool {
     (a.datatype, a.cell_val_num, &a.enumeration) == (b.datatype, b.cell_val_num, &b.enumeration)
 }
 
-/// Whether every snapshot that shows all of a fragment shows the same of it.
+/// Whether every snapshot that shows all of a fragment shows the same values.
 fn is_whole(fragment: &Fragment) -> bool {
     fragment.visibility == WindowVisibility::Whole && !fragment.footer.has_delete_metadata
 }
@@ -335,7 +334,7 @@ pub(super) fn condition(table: &ArrayTable, fragments: &[Arc<Fragment>]) -> Opti
         let boxes = fragments
             .iter()
             .map(|f| box_of(table, std::slice::from_ref(f)));
-        // Without a fragment there is no cell.
+        // Without fragments there are no cells.
         return Some(disjunction(boxes.collect::<Option<Vec<_>>>()?).unwrap_or_else(|| lit(false)));
     }
     box_of(table, fragments)

@@ -1,12 +1,12 @@
 //! Plans and runs statements again, a few times, if they conflict with another one.
 //!
-//! A statement that was overtaken before its commit has changed nothing. What it read is outdated, and so is its plan, into
-//! which the optimizer may have put what it knew of the array. So it is planned from the start, which opens the array as it
-//! is by now. The subtle thing is a source that gives its rows only once, such as a stream: a second run would find it
+//! A statement that was overtaken before its commit has changed nothing. The rows it read are outdated, and so is its plan,
+//! which the optimizer may have based on the state of the array. So the statement is planned from the start, and opens the
+//! current array. The subtle thing is a source that gives its rows only once, such as a stream: a second run would find it
 //! empty, so the statement fails at once with the conflict.
 //!
-//! The plan that was executed first stands for all runs: its metrics count what the later runs do, too, and the statement's
-//! progress is that of the latest run.
+//! The plan that was executed first stands for all runs: its metrics include the later runs, and the statement's progress is
+//! that of the latest run.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +47,7 @@ const WAITS_MS: [u64; 5] = [10, 40, 100, 200, 400];
 pub(crate) struct ReplannedStatement {
     state: SessionState,
     name: TableReference,
-    /// What the rows are put into.
+    /// The table that receives the rows.
     target: Arc<dyn TableProvider>,
     op: WriteOp,
     rows: Arc<LogicalPlan>,
@@ -92,7 +92,7 @@ impl ReplannedStatement {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
-    /// The statement planned again; `None` if its rows cannot be read again.
+    /// Plans the statement again; `None` if its rows cannot be read again.
     pub(super) async fn plan(&self) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let statement = LogicalPlan::Dml(DmlStatement::new(
             self.name.clone(),
@@ -126,8 +126,8 @@ impl ReplannedStatement {
     }
 }
 
-/// The number of rows that a statement changed. If it met another statement, it runs `again`, a few times, and the metrics of
-/// those runs are registered among `metrics`.
+/// The number of rows that a statement changed. After a conflict with another statement, it runs `again`, a few times, and the
+/// metrics of those runs are registered among `metrics`.
 pub(super) async fn settled(
     first: BoxFuture<'static, Result<u64>>,
     again: Option<Arc<ReplannedStatement>>,
@@ -182,7 +182,7 @@ pub(super) fn can_be_read_twice(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.downcast_ref::<LazyMemoryExec>().is_some()
 }
 
-/// A plan that has the rows of streams, once.
+/// A plan that returns the rows of streams, once.
 pub(super) fn streams(
     schema: SchemaRef,
     parts: Vec<SendableRecordBatchStream>,

@@ -23,7 +23,7 @@ use crate::scan::query::{ScanFilters, ScanQuery};
 /// A condition on the columns of an array.
 pub(super) type CellScanCondition = Arc<dyn PhysicalExpr>;
 
-/// What is scanned, and how its cells are shown.
+/// A scan: the cells, and how they are shown.
 pub(super) struct CellScan {
     pub(super) table: Arc<ArrayTable>,
     labels: LabelColumns,

@@ -1,5 +1,5 @@
-//! What a statement that changes rows needs besides the rows it writes: what its scans have seen, a time after that, and how
-//! many rows it has changed.
+//! The state of a statement that changes rows, besides the rows it writes: the data that its scans have seen, a later time, and
+//! the number of rows it has changed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) struct RowChange {
     pub(super) scans: Vec<StatementScan>,
     /// All scans of the statement, also those of subqueries for single values, which aren't below the inputs.
     pub(super) statement: Option<Arc<StatementSnapshots>>,
-    /// The latest time of what the scans have seen.
+    /// The latest time of the data that the scans have seen.
     pub(super) latest: TimestampMs,
     /// Whether the statement only inserts rows, but read other rows of the array for them.
     pub(super) inserts: bool,
@@ -54,12 +54,12 @@ pub(super) struct RowChange {
     pub(super) removes: bool,
     /// Whether rows go to the coordinates of existing cells, and keep the bits of these coordinates.
     pub(super) in_place: bool,
-    /// What a NULL means in the column that it was read from. The [values that a statement gives](crate::statements::changes) are
-    /// checked before.
+    /// How a NULL is stored in the column that it was read from. The [values that a statement
+    /// gives](crate::statements::changes) are checked before.
     pub(super) nulls: NullPolicy,
-    /// What is replaced: the cells that do not satisfy the condition.
+    /// The condition of a replacement: all cells that do not satisfy it are replaced.
     pub(super) replaced: Option<DeleteCondition>,
-    /// What must not be there, because the stored condition would delete it against WHERE.
+    /// The cells that must not exist, because the stored condition would delete them against WHERE.
     pub(super) removed_nans: Vec<RemovedNan>,
     /// The number of rows that the statement has changed.
     pub(super) changed: Arc<AtomicU64>,
@@ -109,7 +109,7 @@ impl RowChange {
         self.inserts && self.read(uri).0.is_empty()
     }
 
-    /// What the scans of an array have seen of it, and boxes around the cells that the statement reads, and may not write;
+    /// The contents of an array that scans have seen, and boxes around the cells that the statement reads but may not write;
     /// `None` if that may be any cell. All scans have to be planned.
     pub(super) fn read(&self, uri: &str) -> (Vec<SnapshotContents>, Option<Vec<Vec<DomainRange>>>) {
         let planned = self
@@ -137,7 +137,7 @@ impl RowChange {
         self.changed.store(0, Ordering::Relaxed);
     }
 
-    /// The time of the change. It is later than everything that was read, because newer cells hide older ones. A change that
+    /// The time of the change. It is later than all data that was read, because newer cells hide older ones. A change that
     /// replaces cells also deletes them, and must not delete cells of a later time.
     pub(super) async fn time(&self, target: &OpenedTarget) -> Result<TimestampMs> {
         let latest = match self.replaced {
@@ -151,7 +151,7 @@ impl RowChange {
 /// A time after `latest`, at which the target may be written.
 pub(super) async fn after(latest: TimestampMs, target: &OpenedTarget) -> Result<TimestampMs> {
     let Some(time) = target.time else {
-        // Nothing of the future was read, so this ends within a millisecond.
+        // Nothing of the future was read, so the loop ends within a millisecond.
         loop {
             let time = target.clock.fresh_time().await;
             if time > latest {

@@ -1,8 +1,8 @@
 //! Changed rows, sorted by their coordinates: written cells, and removed ones.
 //!
-//! The rows of a statement have a last column that says what each of them is. Rows of the same coordinates follow each
-//! other, written ones first. The subtle thing: a cell that is removed at coordinates to which another row moves needs no
-//! removal, because the newer cell hides it; and a row may move only to where nothing stays.
+//! The last column of a statement's rows holds the kind of each row. Rows of the same coordinates follow each other, written
+//! ones first. The subtle thing: a cell that is removed at coordinates to which another row moves needs no removal, because the
+//! newer cell hides it; and a row may move only to coordinates where no row stays.
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt8Array};
 use datafusion::arrow::buffer::BooleanBuffer;
@@ -11,9 +11,9 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use tiledb_engine::arrow::with_one_zero;
 use tiledb_engine::{Error, Result};
 
-/// A cell that takes the place of one that was read, or where none was.
+/// A cell that replaces one that was read, or that is written where no cell was.
 pub(super) const WRITTEN: u8 = 0;
-/// A cell at coordinates where another one was: that must be removed.
+/// A cell at coordinates where another cell was, which must be removed.
 pub(super) const WRITTEN_OVER: u8 = 1;
 /// A cell that is removed.
 pub(super) const REMOVED: u8 = 2;
@@ -22,7 +22,7 @@ pub(super) const REMOVED: u8 = 2;
 #[derive(Debug, Default)]
 pub(super) struct ChangedRows {
     last: Option<LastRow>,
-    /// The coordinates of a cell whose predecessor has not been seen to be removed.
+    /// The coordinates of a written cell whose old cell hasn't been removed yet.
     awaited: Option<String>,
 }
 
@@ -33,7 +33,7 @@ struct LastRow {
 }
 
 impl ChangedRows {
-    /// Says which rows are to be written, and which of those are removed.
+    /// Returns which rows to write, and which of these are removed.
     ///
     /// # Errors
     /// A row takes the place of one that stays, or one row is changed twice.
@@ -81,7 +81,7 @@ impl ChangedRows {
         Ok((BooleanArray::from(kept), BooleanArray::from(removed)))
     }
 
-    /// Says that there are no more rows.
+    /// Ends the rows.
     ///
     /// # Errors
     /// The last row takes the place of one that stays.

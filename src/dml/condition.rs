@@ -1,9 +1,9 @@
-//! The stored condition of a DELETE: what a cell must satisfy to survive.
+//! The stored condition of a DELETE, which cells must satisfy to survive.
 //!
-//! A WHERE is stored if the stored condition means the same to every reader. Ranges of coordinates do, unless there are NaN. Comparisons of
-//! attributes do where three things cannot happen: a NULL, which every stored comparison deletes and no SQL comparison does;
-//! a fragment without the attribute, whose cells a stored comparison deletes, too; and a NaN or a zero with a sign, which
-//! DataFusion orders and IEEE does not. Everything else is deleted by coordinates.
+//! A WHERE is stored if the stored condition means the same to every reader. Ranges of coordinates do, unless there are NaN.
+//! Comparisons of attributes do if three things cannot occur: a NULL, which every stored comparison deletes and no SQL
+//! comparison does; a fragment without the attribute, whose cells a stored comparison deletes, too; and a NaN or a zero with a
+//! sign, which DataFusion orders and IEEE does not. All other selections delete cells by their coordinates.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ const MOST_MEMBERS: usize = 10_000;
 /// Conditions with a deeper nesting of ANDs, ORs and NOTs aren't stored.
 const DEEPEST: usize = 32;
 
-/// What a statement selects, as far as its plan shows.
+/// The selection of a statement, as far as its plan shows it.
 pub(super) enum StatementSelection {
     /// No row, regardless of the array's cells.
     Nothing,
@@ -44,10 +44,10 @@ pub(super) enum StatementSelection {
     Rows,
 }
 
-/// What survives a DELETE.
+/// The rows that survive a DELETE.
 pub(super) struct SurvivingRows {
     pub(super) condition: DeleteCondition,
-    /// Cells that would not survive, although they should.
+    /// Cells that should survive, but would not.
     pub(super) removed_nans: Vec<RemovedNan>,
 }
 
@@ -114,7 +114,7 @@ enum RangeComplement {
     Unknown,
 }
 
-/// What is known of stored fields.
+/// Builds conditions on stored fields.
 struct StoredCondition<'a> {
     snapshot: &'a Snapshot,
     writers: Vec<CellWriter>,
@@ -159,7 +159,7 @@ impl StoredCondition<'_> {
         RangeComplement::Of(conditions, removed_nans)
     }
 
-    /// The condition that `expr` holds, or, if it is to survive, that it does not.
+    /// The condition that `expr` is true; if not `holds`, that it is false.
     fn condition(
         &self,
         expr: &Arc<dyn PhysicalExpr>,
@@ -224,8 +224,8 @@ impl StoredCondition<'_> {
             Operator::NotEq => Comparison::Ne,
             _ => return None,
         };
-        // IEEE says of a NaN that only <> holds, and so does DataFusion's order, which puts it above all numbers, if these
-        // comparisons are stored.
+        // In IEEE, only <> is true for a NaN. For these stored comparisons, DataFusion's order, in which NaN is above all
+        // numbers, has the same result.
         let agrees = matches!(
             comparison,
             Comparison::Lt | Comparison::Le | Comparison::Eq | Comparison::Ne
@@ -237,7 +237,7 @@ impl StoredCondition<'_> {
         self.test(column, ConditionTest::Compare(comparison, value))
     }
 
-    /// A test of a column, if it is stored in a way that allows one.
+    /// A test of a column, if its field allows a stored test.
     fn test(&self, column: &Arc<dyn PhysicalExpr>, test: ConditionTest) -> Option<DeleteCondition> {
         let (field, _) = self.field(column)?;
         Some(DeleteCondition::Test { field, test })
@@ -272,7 +272,7 @@ impl StoredCondition<'_> {
         }
         let mut cells = writer.no_cells();
         writer.append(&value.to_array().ok()?, &mut cells).ok()?;
-        // A value that is not exactly one of the type's would compare otherwise; libtiledb takes no empty value.
+        // A value that the type can't hold exactly would compare otherwise; libtiledb takes no empty value.
         let bytes = cells.values;
         let usable = if is_float(datatype) {
             is_plain_number(datatype, &bytes)
@@ -297,7 +297,7 @@ fn operands(expr: &Arc<dyn PhysicalExpr>, chained: Operator) -> Vec<&Arc<dyn Phy
     operands
 }
 
-/// For each range, the tests of which at least one is true outside it. The members of a set count as one range. The list is
+/// For each range, tests of which at least one is true outside the range. The members of a set count as one range. The list is
 /// empty if no coordinate can lie inside. `None` if the tests can't be stored.
 fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<ConditionTest>>> {
     let datatype = dimension.datatype;
@@ -410,7 +410,7 @@ fn is_float(datatype: Datatype) -> bool {
     matches!(datatype, Datatype::Float32 | Datatype::Float64)
 }
 
-/// Whether a float is neither NaN nor a zero, which IEEE compares otherwise than DataFusion.
+/// Whether a float is neither NaN nor a zero: IEEE compares these differently from DataFusion.
 fn is_plain_number(datatype: Datatype, bytes: &[u8]) -> bool {
     let is_zero = match bytes.split_last() {
         Some((sign, rest)) => sign & 0x7f == 0 && rest.iter().all(|byte| *byte == 0),

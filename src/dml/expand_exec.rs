@@ -28,7 +28,7 @@ use tiledb_engine::arrow::with_one_zero;
 use super::changed_rows::{REMOVED, WRITTEN, WRITTEN_OVER};
 use super::node::{ChangeStep, StepExec};
 
-/// The name of the column that says what a row is.
+/// The name of the column that holds the kind of a row.
 pub(super) const KIND_COLUMN: &str = "__kind";
 
 /// Makes cells of changed rows.

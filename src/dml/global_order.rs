@@ -1,9 +1,9 @@
 //! The step that brings rows into global order.
 //!
-//! As a rule, rows are sorted, and none is written before all have been seen. Rows that come in order, as those of a sorted
-//! file do, need not wait: they are passed on as they come. The subtle thing is a row that breaks the order late, when others
-//! have been written already. Then the statement ends in a conflict, is planned again, and sorts its rows; so rows are passed
-//! on only if the statement can be planned again, and if the first ones are in order.
+//! As a rule, rows are sorted, and none is written before all have been seen. Rows that come in order, such as those of a
+//! sorted file, need not wait: they are passed on as they come. The subtle thing is a row that breaks the order late, when
+//! others have been written already. Then the statement ends in a conflict, is planned again, and sorts its rows. So rows are
+//! passed on only if the statement can be planned again, and if the first ones are in order.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -35,17 +35,17 @@ use super::again::{can_be_read_twice, streams};
 use super::node::{ChangeStep, StepExec};
 use crate::error::to_datafusion_error;
 
-/// Partitions are sorted side by side if each of the sorts can have so much memory.
+/// Partitions are sorted side by side if each sort can have this much memory.
 const LEAST_SORT_BYTES: usize = 512 << 20;
 /// The same for rows of numbers, which need less: a sort counts the bytes of a text once for each row that shares them.
 const LEAST_SORT_BYTES_OF_NUMBERS: usize = 64 << 20;
 
-/// So many bytes of the first rows of each partition must be in order before any is passed on.
+/// The bytes of the first rows of each partition that must be in order before any row is passed on.
 const FIRST_BYTES: usize = 16 << 20;
 /// The first rows of all partitions take at most this part of the memory together.
 const FIRST_PART: usize = 8;
 
-/// The share of a pool that is kept at most for the first tile, in thirds; the rest is for sorting its rows.
+/// The largest share of a pool that is kept for the first tile, in thirds; the rest is for sorting its rows.
 const WRITE_THIRDS: usize = 2;
 
 /// Brings the rows of all partitions into one order.
@@ -63,20 +63,20 @@ pub struct GlobalOrderExec {
 /// The plan node.
 pub type TileDbOrderExec = StepExec<GlobalOrderExec>;
 
-/// The rows of a partition as they come. Some of them were looked at.
+/// The rows of a partition as they come. The first of them have been read.
 struct StartedPartition {
     first: Vec<RecordBatch>,
     rest: SendableRecordBatchStream,
-    /// Whether there are no others.
+    /// Whether the partition has no other rows.
     is_all: bool,
-    /// What is known of the order; `None` if there is none.
+    /// The check of the order so far; `None` if the rows are not in order.
     check: Option<OrderCheck>,
     memory: MemoryReservation,
 }
 
 impl GlobalOrderExec {
-    /// The order of rows that become tiles of `tile_cells` cells; the statement `is_repeated` if it ends in a conflict. `is_early`
-    /// is set before the first row leaves if rows leave before all have been read.
+    /// The order of rows that become tiles of `tile_cells` cells; the statement `is_repeated` if it ends in a conflict. If rows
+    /// leave before all have been read, the step sets `is_early` before the first row leaves.
     pub(super) fn new(
         order: LexOrdering,
         tile_cells: usize,
@@ -91,7 +91,7 @@ impl GlobalOrderExec {
         }
     }
 
-    /// Whether all rows are read before the first one leaves, as far as that is known.
+    /// Whether all rows are read before the first one leaves, as far as this is known.
     pub(crate) fn sorts(&self) -> bool {
         !self.is_early.load(Memory::Relaxed)
     }
@@ -194,7 +194,7 @@ impl GlobalOrderExec {
             let sort = Arc::<SortExec>::clone(&sort);
             SortPreservingMergeExec::new(order, sort).execute(0, context)?
         };
-        // What the sort counts is shown as counted by this step.
+        // The metrics of the sort are shown as metrics of this step.
         for metric in sort.metrics().iter().flat_map(MetricsSet::iter) {
             if metric.value().name().starts_with("spill") {
                 metrics.register(Arc::clone(metric));
@@ -214,7 +214,7 @@ impl GlobalOrderExec {
 /// runs at a time as the pool allows, and leave too little for writing.
 struct TileReservation {
     tile_cells: usize,
-    /// The bytes that are kept at most.
+    /// The maximum number of bytes that are kept.
     most: usize,
     /// The rows so far.
     rows: AtomicUsize,
@@ -222,7 +222,7 @@ struct TileReservation {
 }
 
 impl TileReservation {
-    /// A plan that gives the rows of `input`, and has each batch counted as it passes.
+    /// A plan that returns the rows of `input`, and counts each batch as it passes.
     fn seeing(self: &Arc<Self>, input: &RowsPlan, context: &Arc<TaskContext>) -> Result<RowsPlan> {
         let parts = 0..input.output_partitioning().partition_count();
         let parts = parts.map(|partition| -> Result<SendableRecordBatchStream> {
@@ -236,7 +236,7 @@ impl TileReservation {
         streams(input.schema(), parts.collect::<Result<_>>()?)
     }
 
-    /// Reserves what the rows so far, up to those of one tile, will take while they are written.
+    /// Reserves the memory that the rows so far, up to those of one tile, will take while they are written.
     fn see(&self, batch: &RecordBatch) {
         let rows = batch.num_rows();
         if rows == 0 {
@@ -247,7 +247,7 @@ impl TileReservation {
         let each = bytes(batch).div_ceil(rows).saturating_mul(COPIES);
         let needed = cells.saturating_mul(each).min(self.most);
         if let Some(more) = needed.checked_sub(self.memory.size()) {
-            // If the pool has no room, whoever writes the tile says so.
+            // If the pool has no room, the writer of the tile reports it.
             let _ = self.memory.try_grow(more);
         }
     }
@@ -283,7 +283,7 @@ impl StartedPartition {
         })
     }
 
-    /// All rows of the partition; if they must be in order, one that is not is a conflict.
+    /// All rows of the partition; if they must be in order, a row out of order is a conflict.
     fn all(self, in_order: bool) -> SendableRecordBatchStream {
         let Self {
             first,
@@ -315,7 +315,7 @@ impl StartedPartition {
 /// Checks whether rows are in order.
 struct OrderCheck {
     order: LexOrdering,
-    /// What the last row is sorted by.
+    /// The sort columns of the last row.
     last: Option<Vec<SortColumn>>,
 }
 

@@ -35,8 +35,8 @@ pub(crate) fn insert_plan(
     write_plan(target, input, reads.then_some(change))
 }
 
-/// A plan that writes the rows that `plan` would write, which are given in their order, to an array that differs only in how
-/// it stores them.
+/// A plan that writes the rows that `plan` would write, which come in their order, to an array that differs only in how it
+/// stores them.
 pub(super) fn retargeted(
     plan: &Arc<dyn ExecutionPlan>,
     target: &PlannedTarget,
@@ -55,8 +55,8 @@ pub(super) fn retargeted(
     Ok(Arc::new(TileDbWriteExec::new(rows, write)))
 }
 
-/// A plan that writes the rows of `input`; if they belong to a `change` that removes cells, the column after those of the
-/// array says what each row is.
+/// A plan that writes the rows of `input`. If they belong to a `change` that removes cells, the column after those of the array
+/// holds the kind of each row.
 pub(super) fn write_plan(
     target: &PlannedTarget,
     input: Arc<dyn ExecutionPlan>,
@@ -64,7 +64,7 @@ pub(super) fn write_plan(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let is_early = Arc::new(AtomicBool::new(false));
     let (rows, numbers) = match target.array_schema().is_dense() {
-        // They are put into their tiles as they come, and written when all have come.
+        // Rows are put into their tiles as they come, and written when all have come.
         true => (input, None),
         false => in_global_order(target, input, change.as_ref(), &is_early)?,
     };
@@ -77,7 +77,7 @@ pub(super) fn write_plan(
     Ok(Arc::new(TileDbWriteExec::new(rows, write)))
 }
 
-/// The rows in the order in which they are written, with what they are sorted by, and its column if that is one number.
+/// The rows in the order in which they are written, with their sort columns; and the column of numbers, if they have one.
 fn in_global_order(
     target: &PlannedTarget,
     input: Arc<dyn ExecutionPlan>,
@@ -127,7 +127,7 @@ fn in_global_order(
         order.push(PhysicalSortExpr::new_default(kind));
     }
     let rows = Arc::new(ProjectionExec::try_new(projected, input)?);
-    // Without an order there is only one cell.
+    // Without a sort column there is only one cell.
     let Some(order) = LexOrdering::new(order) else {
         return Ok((rows, None));
     };

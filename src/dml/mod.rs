@@ -17,7 +17,6 @@ mod plan;
 #[cfg(test)]
 #[cfg(unix)]
 mod power_cuts;
-#[doc(hidden)]
 pub mod progress;
 mod remove_exec;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! NaN coordinates, which a stored range deletes whatever the range is: IEEE says that no comparison of a NaN holds, and a cell
-//! must satisfy one to survive. SQL puts NaN above all numbers.
+//! NaN coordinates. In IEEE, every comparison with a NaN is false, and a cell must satisfy one to survive, so a stored range
+//! deletes NaN coordinates whatever the range is. SQL puts NaN above all numbers.
 //!
 //! Few arrays have any, but statistics don't record them, so the column is read before such a condition is committed.
 
@@ -26,7 +26,7 @@ pub(super) struct RemovedNan {
 }
 
 impl RemovedNan {
-    /// The ranges of a dimension whose `ranges` are deleted.
+    /// The NaN coordinates of a dimension, unless they lie in the deleted `ranges`.
     pub(super) fn outside(index: usize, dimension: &Dimension, ranges: &DimRanges) -> Option<Self> {
         let nan = nan_key(dimension.datatype)?;
         (!ranges.contains_key(nan)).then_some(Self { dimension: index })

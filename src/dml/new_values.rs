@@ -1,8 +1,8 @@
-//! Values that an enumeration does not have yet, for tables whose option `tiledb.new_values` is `extend`.
+//! New values of enumerations, for tables whose option `tiledb.new_values` is `extend`.
 //!
 //! A fragment names the schema whose enumerations its codes belong to, so an enumeration is extended before the fragment is
-//! begun, by a commit of its own that changes no cell. Few statements bring new values: so a statement runs as if there were
-//! none, and only when it meets one its rows are read again to find all of them, and then it is planned again.
+//! begun, by a commit of its own that changes no cell. Few statements bring new values. So a statement first runs as if it
+//! brought none. If it meets one, its rows are read again to find all new values, and then it is planned again.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::options::NewValues;
 /// The most values that a statement adds to an enumeration. A column with more should be plain text.
 const MOST_NEW_VALUES: usize = 1_000_000;
 
-/// What a statement failed with, or a conflict with the enumeration that was extended because of it.
+/// Returns the error of a statement, or a conflict if an enumeration was extended because of it.
 pub(super) async fn settled_values(
     target: &PlannedTarget,
     context: &Arc<TaskContext>,
@@ -60,8 +60,7 @@ fn is_unknown_value(error: &DataFusionError) -> bool {
     false
 }
 
-/// Extends the enumerations by all values that the statement brings and they lack; `false` if it brings none, or if its rows
-/// cannot be read again.
+/// Extends the enumerations by all new values of the statement; `false` if it has none, or if its rows cannot be read again.
 async fn extend(
     target: &PlannedTarget,
     again: &ReplannedStatement,
@@ -126,7 +125,7 @@ async fn extend(
     Ok(true)
 }
 
-/// What a statement brings to an enumeration.
+/// The new values of a statement for an enumeration.
 struct NewEnumerationValues<'a> {
     name: &'a str,
     /// One of the attributes that show it.
@@ -163,7 +162,7 @@ impl NewEnumerationValues<'_> {
     }
 }
 
-/// A value of a column as one of an enumeration; `None` for NULL, and for what no enumeration holds.
+/// A value of a column as a value of an enumeration; `None` for NULL, and for types that no enumeration holds.
 pub(crate) fn value_of(scalar: &ScalarValue) -> Option<LiteralValue> {
     match scalar {
         ScalarValue::Binary(Some(bytes))

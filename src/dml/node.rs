@@ -27,7 +27,7 @@ pub trait ChangeStep: fmt::Debug + Send + Sync + 'static {
     /// The properties of the node above `input`.
     fn properties(&self, input: &RowsPlan) -> PlanProperties;
 
-    /// What EXPLAIN shows behind the name.
+    /// The text that EXPLAIN shows behind the name.
     fn describe(&self) -> String;
 
     /// Whether the rows must come in one partition.
@@ -35,7 +35,7 @@ pub trait ChangeStep: fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// The order in which the rows leave, if the step makes one.
+    /// The order in which the rows leave, if the step sorts them.
     fn order(&self) -> Option<&LexOrdering> {
         None
     }
@@ -68,7 +68,7 @@ pub struct StepExec<S> {
 }
 
 impl<S> StepExec<S> {
-    /// What the node does.
+    /// The step of the node.
     pub(crate) fn step(&self) -> &S {
         &self.step
     }
@@ -95,7 +95,7 @@ pub(super) fn count_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![count]))
 }
 
-/// The properties of a node that puts out the number of changed rows.
+/// The properties of a node that returns the number of changed rows.
 pub(super) fn puts_out_count() -> PlanProperties {
     PlanProperties::new(
         EquivalenceProperties::new(count_schema()),

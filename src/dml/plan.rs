@@ -18,12 +18,12 @@ use super::remove_exec::{RemoveExec, RemovedRows, TileDbRemoveExec};
 use super::target::PlannedTarget;
 use crate::error::to_datafusion_error;
 
-/// Why rows of an array with duplicates cannot be changed one by one.
+/// The reason why rows of an array with duplicates cannot be changed one by one.
 const NO_SINGLE_ROWS: &str = "the array allows duplicates, so a row cannot be told from others at its coordinates, and only rows \
      that a stored condition describes can be removed or changed: comparisons of dimensions and of attributes without NULL with \
      constants; leave out the rest of WHERE, or rewrite the array";
 
-/// Rows that were read take new values at the coordinates they have: the columns of `input` are those of the array.
+/// Writes rows with new values at the coordinates they were read from; `input` has the columns of the array.
 pub(crate) fn write_rows_again(
     to: &PlannedTarget,
     input: RowsPlan,
@@ -46,8 +46,8 @@ pub(crate) fn write_rows_again(
     write_plan(&stored_only(to), input, Some(change))
 }
 
-/// Rows are written, moved and removed. The columns of `input` are the old coordinates, the new row, whether it stays, and
-/// whether its coordinates were taken.
+/// Writes, moves and removes rows. The columns of `input` are the old coordinates, the new row, whether it stays, and whether
+/// its coordinates were taken.
 pub(crate) fn write_changes(
     to: &PlannedTarget,
     input: RowsPlan,
@@ -88,7 +88,7 @@ fn changes(
     write_plan(&to, cells, Some(change))
 }
 
-/// The rows of `input` are removed by their coordinates, which are its columns.
+/// Removes the cells at the coordinates that are the columns of `input`.
 pub(crate) fn delete_plan(to: &PlannedTarget, input: RowsPlan) -> Result<RowsPlan> {
     match selection(to, &input)? {
         StatementSelection::Nothing => Ok(nothing(to, input)),
@@ -107,7 +107,7 @@ fn nothing(to: &PlannedTarget, input: RowsPlan) -> RowsPlan {
     remove(to, input, RemovedRows::Nothing, Vec::new())
 }
 
-/// All fragments are removed; the rows of `input` are counted.
+/// Removes all fragments; the rows of `input` are counted.
 pub(crate) fn truncate_plan(to: &PlannedTarget, input: RowsPlan) -> RowsPlan {
     remove(to, input, RemovedRows::Fragments, Vec::new())
 }
@@ -140,7 +140,7 @@ fn selection(to: &PlannedTarget, input: &RowsPlan) -> Result<StatementSelection>
     selected(input, &to.table.options).map_err(to_datafusion_error)
 }
 
-/// Fails if the table does not show what is stored: a changed row would store what is shown, or miss its cell.
+/// Fails if the table changes stored values: a changed row would store the shown value, or miss its cell.
 fn check_lossless(to: &PlannedTarget, statement: ChangeStatement) -> Result<()> {
     match to.table.options.invalid_utf8 {
         InvalidUtf8::Lossy => refused(
@@ -158,8 +158,8 @@ fn refused<T>(to: &PlannedTarget, statement: ChangeStatement, why: &str) -> Resu
     Err(to_datafusion_error(error.with("array", to.storage.uri())))
 }
 
-/// The rows of `input` replace all cells of the array. In a dense array, where no cell can be removed, they must be all cells
-/// of a box around the existing ones.
+/// Replaces all cells of the array by the rows of `input`. In a dense array, where no cell can be removed, they must be all
+/// cells of a box around the existing ones.
 pub(crate) fn overwrite_plan(to: &PlannedTarget, input: RowsPlan) -> Result<RowsPlan> {
     let nothing_survives = no_cell(to.array_schema()).map_err(to_datafusion_error)?;
     let change = RowChange {

@@ -1,9 +1,9 @@
 //! Power cuts: at every moment of every statement the disk may hold any of several images, and each of them is an array.
 //!
-//! What a statement does on the disk is recorded, and replayed up to each moment with what was written and what was synced kept
-//! apart. Of both, images are built: only what was synced; all that was written; all names, but of the bytes only those that
-//! were synced, or half of the others; and what was synced with one other name. Each image opens, and shows the state before the
-//! statement or the one behind it; when the statement has said that it succeeded, it is the one behind it.
+//! The events of a statement on the disk are recorded, and replayed up to each moment. The replay distinguishes what was
+//! written from what was synced, and builds images of both: only what was synced; all that was written; all names with the
+//! synced bytes, or with half of the others, too; and what was synced with one other name. Each image opens, and shows
+//! the state before the statement or the state after it; once the statement has reported success, only the state after it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -41,7 +41,7 @@ struct SyncedBytes {
     synced: Vec<u8>,
 }
 
-/// What a path stands for.
+/// The object at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DiskName {
     File(usize),
@@ -54,7 +54,7 @@ type DiskImage = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 #[derive(Debug, Default)]
 struct SimulatedDisk {
-    /// The folder of all the paths, which has been there before.
+    /// The folder of all paths, which existed before.
     root: PathBuf,
     files: Vec<SyncedBytes>,
     by_number: HashMap<u64, usize>,
@@ -63,7 +63,7 @@ struct SimulatedDisk {
 }
 
 impl SimulatedDisk {
-    /// What lies in a folder, all of it synced.
+    /// A disk with the contents of a folder, all of it synced.
     fn of(folder: &Path) -> Self {
         let mut disk = Self {
             root: folder.to_owned(),
@@ -186,7 +186,7 @@ impl SimulatedDisk {
     }
 }
 
-/// Lays an image out in a folder, in the place of `origin`. What lies in a folder that has no name is lost.
+/// Writes an image to a folder, in the place of `origin`. Files in a folder without a name are lost.
 fn lay_out(image: &DiskImage, origin: &Path, folder: &Path) {
     for (path, content) in image {
         let path = folder.join(path.strip_prefix(origin).unwrap());
@@ -207,7 +207,7 @@ fn session() -> SessionContext {
     ctx
 }
 
-/// What both arrays show; an array that is not there shows nothing.
+/// The contents of both arrays; an array that doesn't exist has none.
 async fn state(folder: &Path) -> String {
     let mut state = String::new();
     for (array, order) in [("s", "k, n"), ("d", "d")] {
@@ -236,8 +236,8 @@ async fn state(folder: &Path) -> String {
     state
 }
 
-/// Runs all statements, and reports the first image that is a third state; otherwise it counts the images. The `forgotten`
-/// events do not happen to the images, as if the statement did without them.
+/// Runs all statements, and reports the first image that shows a third state; otherwise it counts the images. Images don't see
+/// the `forgotten` events, as if the statement had left them out.
 async fn run(forgotten: impl Fn(&FileEvent) -> bool) -> Result<usize, String> {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().canonicalize().unwrap().join("arrays");
@@ -277,7 +277,7 @@ async fn run(forgotten: impl Fn(&FileEvent) -> bool) -> Result<usize, String> {
     Ok(tried)
 }
 
-/// What a statement does on the disk.
+/// Runs a statement, and returns its events on the disk.
 async fn execute(statement: &str, folder: &Path) -> Vec<FileEvent> {
     let place = |array: &str| folder.join(array).display().to_string();
     let ctx = session();
@@ -305,7 +305,7 @@ async fn every_image_is_the_state_before_or_behind() {
     }
 }
 
-/// Without the syncs an image shows neither state, which proves that images are looked at.
+/// Without the syncs an image shows neither state, which proves that images are checked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn syncs_are_needed() {
     let files = run(|event| matches!(event, FileEvent::SyncFile(_))).await;

@@ -17,7 +17,7 @@ use crate::scan::source::TileDbSource;
 pub use crate::scan::source::counters::ScanProgress;
 use tiledb_engine::maintain::{check, consolidate, vacuum};
 
-/// How far the scans of arrays in a plan have come together; `None` if it scans none.
+/// The progress of all scans of arrays in a plan together; `None` if there are none.
 pub fn progress_of(plan: &Arc<dyn ExecutionPlan>) -> Option<ScanProgress> {
     let scan = plan.downcast_ref::<DataSourceExec>();
     let scan = scan.and_then(|scan| scan.data_source().downcast_ref::<TileDbSource>());
@@ -30,14 +30,14 @@ pub fn progress_of(plan: &Arc<dyn ExecutionPlan>) -> Option<ScanProgress> {
     })
 }
 
-/// What the rows of a `COPY … STORED AS TILEDB` that has been executed decided of the new array: options with their values, such
-/// as `capacity = 100000`. Other plans, and those that have not ended, decide nothing.
+/// The choices that the rows of an executed `COPY … STORED AS TILEDB` made for the new array: options with their values, such
+/// as `capacity = 100000`. Other plans, and those that have not ended, make no choices.
 pub fn choices_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let below = plan.children().into_iter().flat_map(choices_of);
     copy_choices(plan).into_iter().chain(below).collect()
 }
 
-/// How far the writing of rows has come.
+/// The progress of writing rows.
 ///
 /// Rows are mostly sorted before they are written: then none is written before all were read, and the number of rows to write
 /// is known from the first one on. If a statement was retried after a conflict, all numbers are those of its latest run.
@@ -53,7 +53,7 @@ pub struct WriteProgress {
     pub bytes_written: u64,
 }
 
-/// How far a plan that writes rows to an array has come; `None` if it writes none, or has not begun to.
+/// The progress of a plan that writes rows to an array; `None` if it writes none, or has not begun to.
 pub fn writing_of(plan: &Arc<dyn ExecutionPlan>) -> Option<WriteProgress> {
     if let Some(copying) = copying_of(plan) {
         return Some(copying);
@@ -72,7 +72,8 @@ pub fn writing_of(plan: &Arc<dyn ExecutionPlan>) -> Option<WriteProgress> {
     })
 }
 
-/// How far a COPY has come that looks at its rows: it reads and sorts them by itself, before there is a plan that writes them.
+/// The progress of a COPY that makes choices from its rows: it reads and sorts them itself, before the plan that writes them
+/// exists.
 fn copying_of(plan: &Arc<dyn ExecutionPlan>) -> Option<WriteProgress> {
     plan.downcast_ref::<TileDbCopyExec>()?;
     let metrics = plan.metrics()?;
@@ -91,7 +92,7 @@ fn rerun(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     plan.downcast_ref::<TileDbWriteExec>()?.step().latest_run()
 }
 
-/// The plan that runs below a node. COPY makes its plan when it begins to run, and so does a statement that runs again.
+/// The plans that run below a node. COPY makes its plan when it begins to run, and so does a statement that runs again.
 fn below(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
     let copy = plan.downcast_ref::<TileDbCopyExec>();
     let running = copy.and_then(|copy| copy.step().running());
@@ -101,7 +102,8 @@ fn below(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
     }
 }
 
-/// The rows that have come to the sort below a node, and whether there is one; without one, those that have come to the node.
+/// The rows that have reached the sort below a node, and whether there is one; without a sort, the rows that have reached the
+/// node.
 fn rows_below(plan: &Arc<dyn ExecutionPlan>) -> (u64, bool) {
     let (mut plan, mut sorts) = (Arc::clone(plan), false);
     loop {
@@ -130,7 +132,7 @@ fn value(metrics: &MetricsSet, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// A maintenance of an array that runs.
+/// A running maintenance of an array.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum RunningMaintenance {
@@ -142,24 +144,24 @@ pub enum RunningMaintenance {
     Check(Arc<check::CheckProgress>),
 }
 
-/// Sees each maintenance that statements of a session begin, if it is an extension of the session's configuration.
+/// Receives each maintenance that statements of a session begin, if it is an extension of the session's configuration.
 #[derive(Debug, Default)]
 pub struct MaintenanceWatch {
     latest: Mutex<Option<RunningMaintenance>>,
 }
 
 impl MaintenanceWatch {
-    /// Takes note of a maintenance that begins.
+    /// Records a maintenance that begins.
     pub fn begin(&self, maintenance: RunningMaintenance) {
         *self.lock() = Some(maintenance);
     }
 
-    /// The maintenance that began last; `None` if none has begun since it was forgotten.
+    /// The maintenance that began last; `None` if none has begun since the last call of `forget`.
     pub fn latest(&self) -> Option<RunningMaintenance> {
         self.lock().clone()
     }
 
-    /// Forgets what has begun.
+    /// Forgets the maintenance that has begun.
     pub fn forget(&self) {
         *self.lock() = None;
     }

@@ -30,7 +30,7 @@ use super::target::PlannedTarget;
 use super::write_exec::counted;
 use crate::error::to_datafusion_error;
 
-/// What is removed.
+/// The removed rows.
 #[derive(Debug, Clone)]
 pub(super) enum RemovedRows {
     /// The cells that do not satisfy a condition.
@@ -41,7 +41,7 @@ pub(super) enum RemovedRows {
     Nothing,
 }
 
-/// Counts the rows of its input, which are those that go, and removes them.
+/// Counts the rows of its input, and removes them.
 #[derive(Debug)]
 pub struct RemoveExec {
     pub(super) target: PlannedTarget,
@@ -87,7 +87,7 @@ impl ChangeStep for RemoveExec {
         let again = self.target.again.clone();
         let within = Arc::clone(&context);
         let removed = Box::pin(async move {
-            // Rows that are inserted while others are counted aren't older than the delete, so it spares them.
+            // Rows that are inserted during the count aren't older than the delete, so it spares them.
             let begun = match step.removed {
                 RemovedRows::AllBut(_) => Some(step.target.clock().fresh_time().await),
                 RemovedRows::Fragments | RemovedRows::Nothing => None,

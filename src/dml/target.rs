@@ -1,4 +1,4 @@
-//! What a statement writes to: the array, and how its cells are made.
+//! The target of a statement: the array, and how its cells are made.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use crate::options::TableOptions;
 use crate::scan::moment::StatementSnapshots;
 use crate::stores::budget::PoolBudget;
 
-/// An array that becomes visible with what is written to it.
+/// An array that becomes visible together with its first rows.
 #[derive(Debug)]
 pub(super) struct UnpublishedArray {
     snapshot: Snapshot,
@@ -45,7 +45,7 @@ impl UnpublishedArray {
         &self.snapshot
     }
 
-    /// What has been committed to it.
+    /// The files that have been committed to it.
     pub(super) fn committed(&self) -> CommittedFiles {
         let mut committed = self
             .committed
@@ -55,7 +55,7 @@ impl UnpublishedArray {
     }
 }
 
-/// The array that a statement writes to, as it was planned for.
+/// The target array of a statement, as the statement was planned.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedTarget {
     pub(super) storage: Storage,
@@ -67,9 +67,9 @@ pub(crate) struct PlannedTarget {
     pub(super) unpublished: Option<Arc<UnpublishedArray>>,
     /// The statement, if it can be planned again.
     pub(super) again: Option<Arc<ReplannedStatement>>,
-    /// What the scans of the statement see, if it scans the array.
+    /// The snapshots of the statement's scans, if it scans the array.
     pub(super) statement: Option<Arc<StatementSnapshots>>,
-    /// Between which keys the coordinates of all rows lie in each dimension, where that is known.
+    /// The keys between which the coordinates of all rows lie, for each dimension, if they are known.
     pub(super) ranges: Vec<Option<(u64, u64)>>,
 }
 
@@ -97,7 +97,7 @@ impl PlannedTarget {
         Self { again, ..self }
     }
 
-    /// The change by a plan that reads the array, if it does.
+    /// The change by a plan, which may read the array.
     pub(super) fn change(&self, input: &Arc<dyn ExecutionPlan>) -> RowChange {
         RowChange::of(input, self.storage.uri(), self.statement.clone())
     }
@@ -149,7 +149,7 @@ impl PlannedTarget {
         })
     }
 
-    /// Remembers what a commit made visible, for an array that may still be taken back.
+    /// Records a commit to an array that may still be taken back.
     pub(super) fn remember(&self, committed: CommittedFiles) {
         if let Some(array) = &self.unpublished {
             *array
@@ -159,7 +159,7 @@ impl PlannedTarget {
         }
     }
 
-    /// The columns of a batch that are stored. Dimension labels lie in arrays of their own, and nobody chooses the columns of
+    /// The stored columns of a batch. Dimension labels lie in arrays of their own, and statements don't write the columns of
     /// the system.
     pub(super) fn stored(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let others = self.columns.fields().iter().enumerate();

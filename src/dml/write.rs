@@ -35,7 +35,7 @@ use super::target::PlannedTarget;
 use crate::error::to_datafusion_error;
 use crate::stores::budget::DiskScratch;
 
-/// What a statement counts; all but the fragments grow while it runs.
+/// The counters of a statement; all but the fragments grow while it runs.
 pub(super) struct WriteCounters {
     rows: Count,
     fragments: Count,
@@ -61,7 +61,7 @@ impl WriteCounters {
         }
     }
 
-    /// Tells what has been written so far.
+    /// Updates the counters.
     fn update(&self, written: &WrittenCounts) {
         raise(&self.tiles, written.tiles());
         raise(&self.bytes, written.bytes());
@@ -84,7 +84,7 @@ fn raise(count: &Count, number: u64) {
 /// One execution of a statement.
 pub(super) struct WriteExecution {
     pub(super) target: PlannedTarget,
-    /// What the statement changes besides adding rows.
+    /// The changes of the statement besides new rows.
     pub(super) change: Option<Arc<RowChange>>,
     /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
     pub(super) numbers: Option<usize>,
@@ -95,7 +95,7 @@ pub(super) struct WriteExecution {
     pub(super) context: Arc<TaskContext>,
 }
 
-/// A fragment, or several, that rows are added to.
+/// The writer of rows: of one sparse fragment, or of dense ones.
 enum InsertWriter {
     Sparse(Box<SparseInsert>, ChangedRows),
     Dense(Box<DenseInsert>),
@@ -205,7 +205,7 @@ impl WriteExecution {
         Box::pin(check_none(&change.removed_nans, snapshot, &self.context)).await?;
         let replaces = change.replaced.is_some();
         let region = match replaces && !is_dense {
-            // A cell that was committed meanwhile and is replaced would be lost.
+            // A replacement would lose a cell that was committed meanwhile.
             true => RequiredRegion::Everything,
             false => RequiredRegion::Written,
         };
@@ -222,7 +222,7 @@ impl WriteExecution {
                 ..Requirement::unchanged(&opened, region)
             });
         }
-        // Two changes of different cells, each of which has read what the other changes, have no order. A statement without
+        // Two changes of different cells have no order if each has read the cells that the other changes. A statement without
         // changes comes before all that it hasn't seen.
         if has_read && time.is_some() {
             let boxes = read_boxes.as_deref();

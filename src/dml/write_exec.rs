@@ -1,4 +1,4 @@
-//! The step that writes rows and puts out their number.
+//! The step that writes rows and returns their number.
 //!
 //! A statement that fails or is cancelled leaves the array as it was; the files it has written are removed if that is still
 //! possible.
@@ -28,9 +28,9 @@ pub struct WriteExec {
     pub(super) target: PlannedTarget,
     /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
     pub(super) numbers: Option<usize>,
-    /// Whether rows come before all have been read, as far as that is known.
+    /// Whether rows come before all have been read, as far as this is known.
     pub(super) is_early: Arc<AtomicBool>,
-    /// What the statement changes besides adding rows.
+    /// The changes of the statement besides new rows.
     pub(super) change: Option<Arc<RowChange>>,
 }
 

@@ -7,8 +7,9 @@
 //!   SET TBLPROPERTIES ('tiledb.current_domain' = '[0, 99]', 'tiledb.attr.c.filters' = 'zstd')
 //! ```
 //!
-//! All operations of a statement are one change. DataFusion's planner refuses the statement, so [`execute`](crate::execute) runs it. The subtle thing: whoever has planned a query of the table keeps the
-//! columns it was planned with; the table is opened again when a later statement names it.
+//! All operations of a statement are one change. DataFusion's planner refuses the statement, so [`execute`](crate::execute)
+//! runs it. The subtle thing: a query that was planned before keeps the columns it was planned with. The table is opened again
+//! when a later statement names it.
 
 use datafusion::common::TableReference;
 use datafusion::error::DataFusionError;
@@ -42,7 +43,7 @@ impl AlterTable {
         }
     }
 
-    /// Runs the statement; returns whether its table is an array. Of any other table, nothing is changed.
+    /// Runs the statement; returns whether its table is an array. Other tables are not changed.
     ///
     /// # Errors
     /// The table doesn't exist, or the array can't change like this.
@@ -82,7 +83,7 @@ fn cannot(table: &str, error: DataFusionError) -> Error {
         .with_source(error)
 }
 
-/// What the operations want.
+/// The evolution that the operations ask for.
 async fn evolution(
     operations: Vec<AlterTableOperation>,
     session: &SessionState,
@@ -137,7 +138,7 @@ async fn evolution(
     Ok(evolution)
 }
 
-/// Why an operation cannot be carried out.
+/// The reason why an operation is refused.
 fn refused(operation: &AlterTableOperation) -> Error {
     let why = match operation {
         AlterTableOperation::RenameColumn { .. } | AlterTableOperation::ChangeColumn { .. } => {
@@ -157,10 +158,10 @@ fn refused(operation: &AlterTableOperation) -> Error {
     Error::unsupported(format!("{operation}: {why}"))
 }
 
-/// A column that is to be added.
+/// A column to add.
 ///
-/// The subtle thing: a type or a default must mean the same as in `CREATE EXTERNAL TABLE`, so DataFusion plans such a
-/// statement with the new columns, which is never run, and the columns and defaults of its plan are taken.
+/// The subtle thing: a type or a default must mean the same as in `CREATE EXTERNAL TABLE`. So DataFusion plans such a statement
+/// with the new columns, which never runs, and the columns and defaults of its plan are taken.
 #[derive(Debug, Clone)]
 pub(super) struct NewColumn {
     pub definition: ColumnDef,

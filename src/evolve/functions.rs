@@ -1,4 +1,4 @@
-//! `tiledb_evolve` and `tiledb_extend_enumeration`: `ALTER TABLE` for locations, and what it has no words for.
+//! `tiledb_evolve` and `tiledb_extend_enumeration`: `ALTER TABLE` for locations, and the changes that it can't express.
 //!
 //! ```text
 //! SELECT * FROM tiledb_evolve('/data/array', add => 'c INT DEFAULT 5, d VARCHAR', drop => 'x, y',
@@ -25,7 +25,7 @@ use crate::functions::arguments::{FunctionCall, FunctionTarget, NameResolver, te
 use crate::options::{TableOptions, is_creation};
 use crate::table::provider::TileDbTable;
 
-/// What `tiledb_evolve` takes besides the options of tables and of creation.
+/// The arguments of `tiledb_evolve` besides the options of tables and of creation.
 const ADD: &str = "add";
 const ADD_IF_MISSING: &str = "add_if_missing";
 const DROP: &str = "drop";
@@ -45,7 +45,7 @@ impl ChangeFunction for Evolve {
         let Some((target, rest)) = arguments.split_first() else {
             return Err(usage(Self::NAME, "there are no arguments"));
         };
-        // Options of columns are not options of tables, which are checked.
+        // The check of table options must not see options of columns.
         let mut kept = vec![target.clone()];
         let mut creation = Vec::new();
         for (index, pair) in rest.chunks(2).enumerate() {
@@ -117,7 +117,7 @@ impl ChangeFunction for Evolve {
     }
 }
 
-/// Parses all of a text.
+/// Parses the whole text.
 fn parsed<T>(
     text: &str,
     session: &SessionState,
@@ -228,7 +228,7 @@ fn doing(evolution: SchemaEvolution, target: FunctionTarget) -> PendingAlteratio
     .boxed()
 }
 
-/// Fails if the call looks at the past, which nothing changes.
+/// Fails if the call has a time in the past, because the past cannot change.
 pub(super) fn check_time(call: &FunctionCall) -> Result<()> {
     check_options(call, &call.table_options()?)
 }

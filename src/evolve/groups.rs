@@ -1,4 +1,4 @@
-//! `tiledb_create_group`, `tiledb_add_member` and `tiledb_remove_member`: groups, and what they list.
+//! `tiledb_create_group`, `tiledb_add_member` and `tiledb_remove_member`: groups, and their members.
 //!
 //! ```text
 //! SELECT * FROM tiledb_create_group('/data/experiment')
@@ -7,8 +7,8 @@
 //! SELECT * FROM tiledb_remove_member('/data/experiment', 'var')
 //! ```
 //!
-//! A member that isn't a URL and doesn't begin with `/` or `~` is a path from the group's folder. Whether it is an array or a group
-//! is found by looking.
+//! A member that isn't a URL and doesn't begin with `/` or `~` is a path from the group's folder. The files at the location
+//! show whether it is an array or a group.
 
 use datafusion::catalog::Session;
 use datafusion::execution::runtime_env::RuntimeEnv;

@@ -7,8 +7,8 @@
 //! SELECT * FROM tiledb_delete_metadata('/data/array', 'draft')
 //! ```
 //!
-//! A value has the type that an attribute of its SQL type would have, or the one that is named. Several keys at once, as the fields
-//! of a struct, are one file.
+//! A value has the type that an attribute of its SQL type would have, or the named type. Several keys at once, as the fields of
+//! a struct, become one file.
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::catalog::Session;
@@ -87,7 +87,7 @@ fn type_of(call: &FunctionCall) -> Option<&str> {
     call.own.last().map(|(_, name)| name.as_str())
 }
 
-/// The elements of the one value in a column: those of a list, or the value itself.
+/// The elements of the one value in a column: the elements of a list, or the value itself.
 fn elements(column: &ArrayRef) -> Result<ArrayRef> {
     let value = ScalarValue::try_from_array(column, 0);
     let value = value.map_err(|e| usage(SetMetadata::NAME, "the value is odd").with_source(e))?;

@@ -1,4 +1,4 @@
-//! Statements and functions that change what an array or a group is made of, and no cells.
+//! Statements and functions that change the structure of an array or a group, and no cells.
 //!
 //! | Statement or function | |
 //! |---|---|

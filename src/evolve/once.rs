@@ -29,7 +29,7 @@ use crate::functions::columns::{
 };
 use crate::functions::run_once::once_in_run;
 
-/// What was done.
+/// The report of a finished change.
 #[derive(Debug, Clone)]
 pub(super) struct FinishedAlteration {
     pub uri: String,
@@ -46,10 +46,10 @@ pub(super) trait ChangeFunction: Sized + Send + Sync + 'static {
     /// Its name in SQL.
     const NAME: &'static str;
 
-    /// What a call says.
+    /// Parses a call.
     fn parse(arguments: &[Expr]) -> tiledb_engine::Result<Self>;
 
-    /// Finds what the call names; nothing is changed before the result is awaited.
+    /// Finds the object that the call names; nothing changes before the result is awaited.
     fn prepare<'a>(
         &'a self,
         session: &'a dyn Session,

@@ -1,6 +1,5 @@
 //! Scans of arrays: what a query reads, how it is planned, and the [source](source::TileDbSource) that reads it.
 
-#[doc(hidden)]
 pub mod claims;
 pub(crate) mod moment;
 pub(crate) mod planning;

@@ -1,8 +1,8 @@
 //! The analyzer rule that makes all scans of a statement share one [`StatementSnapshots`].
 //!
-//! The rule runs each time a statement is planned, so a prepared statement, a view or a repeated statement sees the present
-//! array. A query with a single scan of arrays doesn't need it. A statement that changes an array learns by it what its scans
-//! have seen, also in subqueries for single values, which DataFusion plans beside it.
+//! The rule runs each time a statement is planned, so a prepared statement, a view or a repeated statement sees the current
+//! array. A query with a single scan of arrays doesn't need it. A statement that changes an array finds in the snapshots what
+//! its scans have seen, even in subqueries for single values, which DataFusion plans beside it.
 
 use std::sync::Arc;
 

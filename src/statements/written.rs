@@ -187,8 +187,8 @@ pub(crate) fn is_default(value: &Expr) -> bool {
     }
 }
 
-/// Plans a statement like [`SessionState::statement_to_plan`], and also supports what that doesn't plan: DEFAULT as a value and
-/// `DEFAULT VALUES` of arrays, and quoted names in `COPY … PARTITIONED BY`. A column that UPDATE sets twice is an error.
+/// Plans a statement like [`SessionState::statement_to_plan`], with three additions: DEFAULT as a value and `DEFAULT VALUES` of
+/// arrays, and quoted names in `COPY … PARTITIONED BY`. A column that UPDATE sets twice is an error.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ use crate::check::CheckArgs;
 use crate::maintain::{ConsolidateArgs, VacuumArgs};
 use crate::printing::OutputFormat;
 
-/// What `--version` prints after the name of the program.
+/// The text that `--version` prints after the name of the program.
 pub static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!(
         "{} (DataFusion {}, Arrow {})",

@@ -1,4 +1,4 @@
-//! `tiledb-sql check`: what is wrong with an array or a group, printed as it is found, and how much was looked at.
+//! `tiledb-sql check`: the problems of an array or a group, printed as they are found, and the counts of the check.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
-use datafusion_tiledb::dml::progress::RunningMaintenance;
+use datafusion_tiledb::progress::RunningMaintenance;
 use datafusion_tiledb::to_datafusion_error;
 use datafusion_tiledb::{Array, Check, CheckOptions, Finding, TileDbSessionExt, TileDbTable};
 use futures::TryStreamExt;
@@ -76,10 +76,10 @@ impl Shell {
         }
     }
 
-    /// Prints what is found.
+    /// Prints the findings.
     async fn print_findings(&self, args: &CheckArgs, quiet: bool) -> Result<CheckSummary> {
         let began = Instant::now();
-        // Some stores are registered when one of their URLs is looked up; whether a table is there does not matter.
+        // Some stores are registered when one of their URLs is looked up; whether a table exists there does not matter.
         let place = TableReference::bare(args.place.as_str());
         drop(self.ctx.table_provider(place).await);
         let options = CheckOptions::default()
@@ -131,7 +131,7 @@ fn block(finding: &Finding) -> String {
     )
 }
 
-/// How much was looked at, and what came of it.
+/// The counts of the check, and its result.
 fn summary(check: &Check, began: Instant) -> String {
     let counts = check.progress().counts();
     format!(

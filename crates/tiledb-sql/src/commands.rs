@@ -1,4 +1,4 @@
-//! The commands of the shell: lines that begin with a backslash, and `help`, `quit` and `exit`; with the texts that explain
+//! The commands of the shell (lines that begin with a backslash, and `help`, `quit` and `exit`), and the texts that explain
 //! them.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::report;
 use crate::shell::{OnError, Shell, ShellFlow};
 
 impl Shell {
-    /// Runs one command (without its backslash); `place` says where it stands.
+    /// Runs one command (without its backslash); `place` is its place in the input, for messages.
     pub async fn command(
         &mut self,
         text: &str,
@@ -79,7 +79,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Switches the pager, or takes the command of another.
+    /// Switches the pager on or off, or sets the command of another one.
     fn set_pager(&mut self, state: Option<&str>) -> Result<()> {
         let pager = &mut self.printing.pager;
         match switched("pager", state, !pager.is_off) {
@@ -98,7 +98,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Without a state it is shown and not toggled, as in datafusion-cli.
+    /// Without a state, the command shows the setting and doesn't toggle it, as in datafusion-cli.
     fn set_quiet(&mut self, state: Option<&str>) -> Result<()> {
         let before = self.printing.quiet;
         self.printing.quiet = match state {
@@ -162,7 +162,7 @@ impl Shell {
     }
 }
 
-/// The name of a command, and what follows it.
+/// The name of a command, and the text after it.
 fn parts(text: &str) -> (&str, Option<&str>) {
     let text = trimmed(text);
     let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -173,7 +173,7 @@ fn trimmed(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_whitespace() || c == ';')
 }
 
-/// The file of the command `\i FILE`, which has the shell run it.
+/// The file of the command `\i FILE`, which the shell runs.
 pub fn included_file(text: &str) -> Option<&str> {
     match parts(text) {
         ("i", path) => path,
@@ -181,7 +181,7 @@ pub fn included_file(text: &str) -> Option<&str> {
     }
 }
 
-/// The new state of a switch: the one that is named, or the opposite of its present state.
+/// The new state of a switch: the named one, or the opposite of the current state.
 fn switched(command: &str, state: Option<&str>, before: bool) -> Result<bool> {
     let Some(state) = state else {
         return Ok(!before);
@@ -215,7 +215,7 @@ fn unknown(words: &str) -> datafusion::error::DataFusionError {
     report::message(format!("'\\{words}' is not a command; '\\?' lists them"))
 }
 
-/// A command as it is written, what may follow it, and what it does.
+/// A command as the user types it, its argument, and its effect.
 pub struct CommandHelp {
     pub name: &'static str,
     pub takes: &'static str,
@@ -287,7 +287,7 @@ pub fn commands_text() -> Result<RecordBatch> {
     ])?)
 }
 
-/// What `help` prints: how to query an array, then the commands.
+/// The text of `help`: how to query an array, then the commands.
 pub fn help_text() -> String {
     let mut text = HOW_TO_QUERY.to_owned();
     let usages = COMMANDS.iter().map(|command| command.usage());

@@ -1,7 +1,7 @@
-//! `\d` of a table, or of whatever lies at a path or URL.
+//! `\d` of a table, or of the object at a path or URL.
 //!
-//! An array is shown with what only an array has: which columns are dimensions, their domains and extents, the filters. A
-//! group is shown by its members, and anything else that can be read as a table by its columns.
+//! An array is shown with its special properties: which columns are dimensions, their domains and extents, the filters. A group
+//! is shown by its members, and anything else that can be read as a table by its columns.
 
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::TableReference;
@@ -11,17 +11,17 @@ use datafusion_tiledb::{Error, ErrorKind};
 use crate::report;
 use crate::shell::Shell;
 
-/// The kind of thing at a path or URL.
+/// The kind of object at a path or URL.
 pub enum FoundObject {
     /// An array, in a few words.
     Array(String),
     Group,
-    /// Nothing that the library knows; perhaps a file.
+    /// No object of the library; perhaps a file.
     Other,
 }
 
 impl Shell {
-    /// Describes a table by its name, or what lies at a path.
+    /// Describes a table by its name, or the object at a path.
     pub async fn describe(&self, thing: &str) -> Result<()> {
         let place = match unquoted(thing) {
             Some(path) => Some(path),
@@ -63,7 +63,7 @@ impl Shell {
         }
     }
 
-    /// Finds out what lies at a place.
+    /// Finds out which object lies at a place.
     pub async fn look(&self, place: &str) -> Result<FoundObject> {
         let quoted = place.replace('\'', "''");
         let facts =
@@ -96,7 +96,7 @@ impl Shell {
     }
 }
 
-/// The kind of the library's error that an error is made of.
+/// The kind of the library's error inside an error.
 pub fn kind_of(error: &DataFusionError) -> Option<ErrorKind> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
@@ -108,7 +108,7 @@ pub fn kind_of(error: &DataFusionError) -> Option<ErrorKind> {
     None
 }
 
-/// Says that nothing at a place can be read.
+/// The error for a place where nothing can be read.
 pub fn nothing_at(place: &str, why: &DataFusionError) -> DataFusionError {
     match why {
         DataFusionError::Plan(_) => report::message(format!(
@@ -126,7 +126,7 @@ pub fn is_path(word: &str) -> bool {
     word.contains(['/', std::path::MAIN_SEPARATOR]) || word == "~" || word == "."
 }
 
-/// A place so that SQL takes it for a path, too: what lies in the current folder gets a `./` in front.
+/// A place in a form that SQL takes for a path, too: a name in the current folder gets a `./` in front.
 pub fn as_path(place: &str) -> String {
     if is_path(place) {
         place.to_owned()
@@ -135,7 +135,7 @@ pub fn as_path(place: &str) -> String {
     }
 }
 
-/// The text between single quotes, if all of a text stands between them.
+/// The text between single quotes, if they enclose all of it.
 fn unquoted(text: &str) -> Option<String> {
     let inside = text.strip_prefix('\'')?.strip_suffix('\'')?;
     Some(inside.replace("''", "'"))

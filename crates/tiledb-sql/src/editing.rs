@@ -1,4 +1,4 @@
-//! What the line editor asks: hints and colours are datafusion-cli's; when a text is ready to run is decided here.
+//! The helper of the line editor: hints and colours are datafusion-cli's; whether a text is ready to run is decided here.
 //!
 //! A text is ready when its last statement has its semicolon and the library can parse every statement. datafusion-cli's check knows
 //! neither `ATTACH` nor dollar quotes, and would not let them be entered.
@@ -72,7 +72,7 @@ fn readiness(text: &str, dialect: Dialect) -> ValidationResult {
         .all(|b| b == b';' || b.is_ascii_whitespace());
     match only_semicolons && text.contains(';') {
         true => ValidationResult::Invalid(Some("  You entered an empty statement".to_owned())),
-        // A comment, behind which a statement may follow.
+        // The text is a comment, which a statement may follow.
         false => ValidationResult::Incomplete,
     }
 }
@@ -121,7 +121,7 @@ impl rustyline::Helper for EditHelper {}
 mod tests {
     use super::*;
 
-    /// `ready`, `more`, or what is wrong.
+    /// `ready`, `more`, or the error.
     fn told(text: &str, dialect: Dialect) -> String {
         match readiness(text, dialect) {
             ValidationResult::Valid(_) => "ready".to_owned(),

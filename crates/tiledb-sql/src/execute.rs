@@ -1,7 +1,7 @@
 //! Runs the plan of one statement and prints its rows.
 //!
-//! Rows are collected here and not by the DataFrame, because only those that are shown are kept, and the plan reports what its rows
-//! decided.
+//! Rows are collected here and not by the DataFrame, because only the shown rows are kept, and the plan reports the choices
+//! that its rows made.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion_cli::print_options::MaxRows;
-use datafusion_tiledb::dml::progress::choices_of;
+use datafusion_tiledb::progress::choices_of;
 use futures::StreamExt;
 use tokio::time::timeout;
 
@@ -27,11 +27,11 @@ use crate::interrupt::Interruptible;
 use crate::printing::{PrintedRows, Printing};
 use crate::progress::{ShownProgress, StatementWatch};
 
-/// A query that takes longer goes on in a task of its own, so that an interrupt need not wait for a batch under way. To wait for
-/// another task takes a tenth of the time of a small query.
+/// A query that takes longer continues in a task of its own, so that an interrupt need not wait for the current batch. The wait
+/// for another task takes a tenth of the time of a small query.
 const HAND_OVER_AFTER: Duration = Duration::from_millis(20);
 
-/// A statement that runs.
+/// A running statement.
 pub struct StatementExecution<'a> {
     ctx: &'a SessionContext,
     printing: &'a Printing,
@@ -43,7 +43,7 @@ pub struct StatementExecution<'a> {
 /// The rows of a query.
 struct CollectedRows {
     batches: Vec<RecordBatch>,
-    /// The number of rows; those that are not shown are counted, but not kept.
+    /// The number of rows; hidden rows are counted, but not kept.
     count: usize,
     /// The memory that the rows take.
     _reservation: MemoryReservation,
@@ -133,7 +133,7 @@ impl<'a> StatementExecution<'a> {
             .print(self.running, &rows, self.began, options)
     }
 
-    /// Prints rows as they come, of a source that does not end.
+    /// Prints rows as they come, from a source that does not end.
     async fn print_forever(&self, mut stream: SendableRecordBatchStream) -> Result<()> {
         let mut count = 0_usize;
         while let Some(batch) = stream.next().await {
@@ -150,14 +150,14 @@ impl<'a> StatementExecution<'a> {
             .print_details(&mut out, count, all, self.began.elapsed())
     }
 
-    /// Shows no progress from now on, because something else is printed.
+    /// Shows no progress from now on, because other output follows.
     pub fn stop_showing(&self) {
         let mut showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
         showing.end();
     }
 }
 
-/// The rows of a plan; those behind the last that is shown are only counted.
+/// The rows of a plan; rows after the last shown one are only counted.
 async fn collect(
     plan: Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
@@ -172,7 +172,7 @@ async fn collect(
     let (mut batches, mut count) = (Vec::new(), 0_usize);
     while let Some(batch) = stream.next().await {
         let batch = batch?;
-        // The printer sees from one more row than it shows that there are more.
+        // One row more than the shown ones makes the printer report that there are more.
         let wanted = most.saturating_add(1).saturating_sub(count);
         count = count.saturating_add(batch.num_rows());
         if wanted > 0 {

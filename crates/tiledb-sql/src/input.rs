@@ -1,6 +1,6 @@
 //! Runs the statements and commands of files, of a pipe and of the command line, one after the other.
 //!
-//! The loop is ours because datafusion-cli's carries on after a failed statement of a file and exits 0.
+//! The loop is ours because datafusion-cli's loop continues after a failed statement of a file and exits 0.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! Ctrl-C: it interrupts the statement that runs, and not the shell.
+//! Ctrl-C: it interrupts the running statement, and not the shell.
 //!
 //! At the prompt the terminal hands Ctrl-C to the line editor as a key. While a statement runs it is a signal, for which one
 //! task listens as long as the process lives. Anything that can be interrupted watches the count of signals: a statement while
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 /// The exit status of programs that Ctrl-C ended.
 const STATUS: u8 = 130;
 
-/// How long, and how often, a signal is looked for that has reached the process and not yet the task that listens.
+/// How long, and how often, to look for a signal that has reached the process but not yet the listening task.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
 const LOOKS: Duration = Duration::from_millis(1);
 
@@ -33,7 +33,7 @@ static SIGNALS: LazyLock<watch::Sender<u64>> = LazyLock::new(|| {
 
 type NextSignal = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
-/// The number of things that can be interrupted now.
+/// The number of running things that can be interrupted.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// The next signal, which counts from now on; `None` if the system reports none.
@@ -82,8 +82,8 @@ impl Interruptible {
         self.signals.has_changed().unwrap_or(false)
     }
 
-    /// Waits for a signal that something else, which shares the terminal, has already got. Without this wait, the signal
-    /// would interrupt whatever begins next.
+    /// Waits for a signal that another program on the same terminal has already got. Without this wait, the signal would
+    /// interrupt the work that begins next.
     pub fn take_signal_on_its_way(&self) {
         let began = Instant::now();
         while !self.is_interrupted() && began.elapsed() < ON_ITS_WAY {
@@ -91,7 +91,7 @@ impl Interruptible {
         }
     }
 
-    /// Runs a future to its end; `None` if there is a signal before.
+    /// Runs a future to its end; `None` if a signal comes first.
     pub async fn run<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let mut signals = self.signals.clone();
         tokio::select! {
@@ -100,7 +100,7 @@ impl Interruptible {
         }
     }
 
-    /// Stdout, which takes no more after a signal.
+    /// Stdout, which refuses output after a signal.
     pub fn stdout(&self) -> InterruptibleOutput<'_> {
         InterruptibleOutput {
             stdout: io::BufWriter::new(io::stdout().lock()),

@@ -1,8 +1,8 @@
 //! `tiledb-sql`: a SQL shell for TileDB arrays, beside Parquet, CSV, JSON and whatever else DataFusion reads.
 //!
-//! The flags are those of datafusion-cli, and so is the look of the results. Failures differ: a statement that
-//! fails prints one message on stderr and gives a non-zero exit status, a reader that closes the pipe (`| head`)
-//! ends the shell quietly, and no panic reaches the user.
+//! The flags are those of datafusion-cli, and so is the look of the results. Failures differ: a statement that fails prints one
+//! message on stderr and sets a non-zero exit status, a reader that closes the pipe (`| head`) ends the shell quietly, and no
+//! panic reaches the user.
 //!
 //! `args` is the command line, `session` composes DataFusion and the library into a `shell`, `run` goes through what the
 //! command line gives, and `places` gives its paths names.
@@ -48,11 +48,11 @@ use tokio::runtime;
 
 use crate::args::Args;
 
-/// A statement that was interrupted may still wait for something that never comes, such as input from a pipe. At the
-/// end it has so much time to put its files away.
+/// An interrupted statement may still wait for something that never comes, such as input from a pipe. At the end it has this
+/// much time to remove its files.
 const FAREWELL: Duration = Duration::from_millis(300);
 
-/// Larger blocks never count as coming and going; of those below, the largest decides.
+/// glibc doesn't adapt to larger blocks; among smaller ones, the largest decides.
 const LARGE_BLOCK: usize = 31 << 20;
 
 /// Runs the shell with the arguments of this process.
@@ -69,7 +69,7 @@ pub fn main() -> ExitCode {
         .spawn(|| in_runtime(args));
     match shell.map(thread::JoinHandle::join) {
         Ok(Ok(code)) => code,
-        // The panic has been reported.
+        // The panic hook has reported the panic.
         Ok(Err(_)) => ExitCode::FAILURE,
         Err(e) => no_threads(&e),
     }
@@ -97,10 +97,10 @@ fn in_runtime(args: Args) -> ExitCode {
     code
 }
 
-/// Has the allocator see a large block freed, which it then takes for the usual thing.
+/// Frees a large block, so that the allocator takes such blocks for usual from now on.
 ///
-/// Until it has, glibc returns even blocks of 128 KiB to the system, and gets them back page by page, each of which the
-/// system clears: a quarter of the time of scans in small tiles. The block itself is never touched, so it costs nothing.
+/// Until then, glibc returns even blocks of 128 KiB to the system, and gets them back page by page, each of which the system
+/// clears: a quarter of the time of scans in small tiles. The block itself is never touched, so it costs nothing.
 fn show_malloc_a_large_block() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE_BLOCK)));
 }

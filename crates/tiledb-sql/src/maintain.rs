@@ -1,5 +1,5 @@
 //! The tasks that reorganize an array without changing its rows: `consolidate`, `vacuum`, and the repairs of `check`. Each is
-//! one statement, so its result is printed like that of a query, and Ctrl-C ends it like a query.
+//! one statement, so its result is printed like the result of a query, and Ctrl-C ends it like a query.
 
 use std::process::ExitCode;
 

@@ -68,7 +68,7 @@ impl Shell {
     }
 }
 
-/// The name of a place: the last part of its path without an extension, fit for SQL without quotes.
+/// The name of a place: the last part of its path without an extension, made valid for SQL without quotes.
 fn name_of(place: &str) -> String {
     let path = place.split('?').next().unwrap_or(place);
     let last = path

@@ -1,11 +1,12 @@
-//! How far a statement has come, shown below it while it runs: what it has read of arrays, then what it writes to one, or how
-//! far the maintenance of one is.
+//! The progress of a statement, shown below it while it runs: how much of arrays it has read, then how much it has written to
+//! one, or the progress of a maintenance.
 //!
-//! A bar shows the share of one thing, and it is full only when that is all: rows that are written come after those that are
-//! read, with a bar of their own.
+//! A bar shows the share of one thing, and is full only when that thing is complete. Rows are written after they are read, so
+//! each of the two steps has a bar of its own.
 //!
-//! Every plan that the session makes passes by [`StatementWatch`], so what a statement runs on the way is seen too, as the query of
-//! `CREATE TABLE … AS` is. A thread reads the counters of the plans' scans. It isn't a task of the runtime, because those may all be busy with rows. Statements of less than a second show nothing.
+//! Every plan that the session makes passes by [`StatementWatch`], including plans inside a statement, such as the query of
+//! `CREATE TABLE … AS`. A thread reads the counters of the plans' scans. It isn't a task of the runtime, because the runtime's
+//! threads may all be busy with rows. Statements of less than a second show nothing.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
-use datafusion_tiledb::dml::progress::{
+use datafusion_tiledb::progress::{
     MaintenanceWatch, RunningMaintenance, ScanProgress, WriteProgress, progress_of, writing_of,
 };
 use indicatif::{
@@ -33,19 +34,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PERIOD: Duration = Duration::from_millis(100);
 /// How often the bar is drawn per second, at most.
 const DRAWN_PER_SECOND: u8 = 10;
-/// The columns that the `^C` takes with which the terminal shows Ctrl-C, and the one behind it.
+/// The columns of the `^C` that the terminal shows for Ctrl-C, and the one behind it.
 const ECHO: u16 = 3;
-/// An estimate of the time left needs so much of the work behind it.
+/// The share of the work that must be done before the time left is estimated.
 const ENOUGH_TO_ESTIMATE: f64 = 0.02;
 
-/// The plans of the statement that runs, and the maintenance that it has begun.
+/// The plans of the running statement, and the maintenance that it has begun.
 #[derive(Debug, Default)]
 pub struct StatementWatch {
     plans: Mutex<Vec<Arc<dyn ExecutionPlan>>>,
     maintenance: Arc<MaintenanceWatch>,
 }
 
-/// How far a statement has come.
+/// The progress of a statement.
 #[derive(Default)]
 struct BarState {
     scans: Option<ScanProgress>,
@@ -54,17 +55,17 @@ struct BarState {
 }
 
 impl StatementWatch {
-    /// A planner that shows the plans that it makes.
+    /// A planner that records the plans that it makes.
     pub fn planner(self: &Arc<Self>) -> Arc<dyn QueryPlanner + Send + Sync> {
         Arc::new(WatchedPlanner(Arc::clone(self)))
     }
 
-    /// Sees each maintenance that begins.
+    /// Records each maintenance that begins.
     pub fn maintenance(&self) -> &Arc<MaintenanceWatch> {
         &self.maintenance
     }
 
-    /// How far the statement has come.
+    /// The progress of the statement.
     fn state(&self) -> BarState {
         let plans = self.plans();
         let parts = plans.iter().filter_map(progress_of);
@@ -107,7 +108,7 @@ impl QueryPlanner for WatchedPlanner {
     }
 }
 
-/// Forgets the plans of a statement when it ends, and clears its bar away.
+/// Forgets the plans of a statement when it ends, and clears its bar.
 pub struct ShownProgress {
     watch: Arc<StatementWatch>,
     began: Instant,
@@ -122,7 +123,7 @@ struct ProgressBarThread {
 }
 
 impl ShownProgress {
-    /// Begins with a statement. Without a terminal, or where nothing but results is wanted, nothing is shown.
+    /// Begins with a statement. Without a terminal, or if only results are wanted, nothing is shown.
     pub fn begin(watch: &Arc<StatementWatch>, quiet: bool) -> Self {
         watch.clear();
         let mut showing = Self {
@@ -142,7 +143,7 @@ impl ShownProgress {
         }
     }
 
-    /// Clears the bar away, because something else is printed from now on.
+    /// Clears the bar, because other output follows.
     pub fn end(&mut self) {
         if let Some(bar) = self.bar.take() {
             let (ended, wakes) = &*bar.ended;
@@ -162,7 +163,7 @@ impl Drop for ShownProgress {
 }
 
 impl ProgressBarThread {
-    /// `None` if the system has no thread to spare.
+    /// `None` if the system can't start a thread.
     fn begin(watch: Arc<StatementWatch>, began: Instant) -> Option<Self> {
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
         let shared = Arc::clone(&ended);
@@ -198,7 +199,7 @@ fn show(watch: &StatementWatch, began: Instant, (ended, wakes): &(Mutex<bool>, C
     }
 }
 
-/// The terminal, but narrower, so that a `^C` behind the bar stays in its line, and is cleared away with it.
+/// The terminal, but narrower, so that a `^C` behind the bar stays in its line and is cleared together with it.
 #[derive(Debug)]
 struct NarrowTerminal(Term);
 
@@ -261,16 +262,16 @@ fn draw(bar: &ProgressBar, state: &BarState, elapsed: Duration) {
     bar.tick();
 }
 
-/// What is shown of a statement.
+/// The line that shows the progress of a statement.
 #[derive(Debug, PartialEq)]
 struct ProgressLine {
-    /// What was done, and what there is to do; shown as a bar.
+    /// The finished work and the whole work; shown as a bar.
     share: Option<(u64, u64)>,
     text: String,
 }
 
 impl ProgressLine {
-    /// A line with a bar as long as there is something left to do, and then without.
+    /// A line with a bar until all work is done, and then without a bar.
     fn until_all(done: u64, all: u64, text: String) -> Self {
         let share = (done < all).then_some((done, all));
         Self { share, text }
@@ -288,7 +289,7 @@ impl BarState {
             (Some(writing), scans) if writing.rows_read > 0 => {
                 line_of_writing(writing, scans, &so_far)
             }
-            // What follows the scans of a plan that writes cannot be estimated from them.
+            // Scans can't show how long a plan that writes takes after them.
             (Some(_), scans) => ProgressLine {
                 share: scans.map(|scans| (scans.done, scans.all)),
                 text: so_far,
@@ -305,7 +306,7 @@ impl BarState {
     }
 }
 
-/// Rows are read, sorted, and written.
+/// The line of a statement whose rows are read, sorted, and written.
 fn line_of_writing(
     writing: WriteProgress,
     scans: Option<ScanProgress>,
@@ -325,7 +326,7 @@ fn line_of_writing(
             share,
             text: format!("{rows_read} rows read, {so_far}"),
         },
-        // All rows were read when the first one came out of the sort.
+        // All rows had been read when the first one came out of the sort.
         (_, true) if written < read => ProgressLine::until_all(
             written,
             read,
@@ -366,7 +367,8 @@ fn line_of_maintenance(maintenance: &RunningMaintenance, so_far: &str) -> Progre
             let (tiles, cells) = (HumanCount(counts.tiles), HumanCount(counts.cells));
             let text =
                 format!("{fragments} of {of} fragments checked, {tiles} tiles, {cells} cells");
-            // Fragments take times of their own, and their cells come after they are counted: no share, only numbers.
+            // Fragments take different times, and are counted before their cells are checked: the line has numbers, but no
+            // share.
             (all, all, text)
         }
         _ => (0, 0, String::new()),
@@ -389,7 +391,7 @@ fn told(progress: ScanProgress, elapsed: Duration) -> String {
     format!("{so_far}, about {} left", seconds(left))
 }
 
-/// A time as one reads it: `7 s`, `3 min 20 s`, `2 h 5 min`.
+/// A time in words: `7 s`, `3 min 20 s`, `2 h 5 min`.
 fn seconds(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

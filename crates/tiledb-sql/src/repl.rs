@@ -1,6 +1,6 @@
 //! The interactive loop: datafusion-cli's line editor and highlighting around our [`Shell`].
 //!
-//! It differs from datafusion-cli's loop in two ways: errors read the same as everywhere else, and the history is kept in the
+//! It differs from datafusion-cli's loop in two ways: errors read the same as everywhere else, and the history lies in the
 //! user's home. datafusion-cli writes `.history` to the current folder, which may be an array.
 
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub async fn run(shell: &mut Shell) -> ExitCode {
 }
 
 fn open_editor(shell: &Shell) -> rustyline::Result<LineEditor> {
-    // Tab completes as far as there is one way; pressed again it lists the ways.
+    // Tab completes up to the first choice; pressed again, it lists the choices.
     let config = Config::builder().completion_type(CompletionType::List);
     let mut editor = LineEditor::with_config(config.build())?;
     let state = shell.ctx.state();
@@ -49,7 +49,7 @@ fn open_editor(shell: &Shell) -> rustyline::Result<LineEditor> {
         shell.printing.color,
     )));
     if let Some(file) = history_file() {
-        // There is none the first time.
+        // The first session has no history.
         let _ = editor.load_history(&file);
     }
     Ok(editor)

@@ -1,4 +1,4 @@
-//! Errors as the user reads them: one message on stderr, no wrapping noise, no backtrace, no panic.
+//! Errors for the user: one message on stderr, without wrappers, backtraces or panics.
 //!
 //! Messages leave out possible secrets, even where DataFusion repeats the user's text. `datafusion_tiledb::options::secrets` finds
 //! them. The history doesn't keep statements with a secret either.
@@ -22,15 +22,15 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion_tiledb::options::secrets::StatementSecrets;
 use futures::FutureExt;
 
-/// Where the last panic happened; a panic's payload does not know.
+/// The place of the last panic, which its payload does not hold.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// An error that is only a sentence.
+/// An error with a sentence as its only content.
 pub fn message(text: impl Into<String>) -> DataFusionError {
     DataFusionError::External(text.into().into())
 }
 
-/// Prints the error, unless it only says that nobody reads the output any more, and gives the exit status.
+/// Prints the error, unless it only means that nobody reads the output any more, and returns the exit status.
 pub fn failure(error: &DataFusionError, place: Option<&str>) -> ExitCode {
     if is_closed_output(error) {
         return ExitCode::SUCCESS;
@@ -47,21 +47,21 @@ pub fn print(error: &DataFusionError, place: Option<&str>) {
     let _ = writeln!(io::stderr(), "Error{place}: {}", masked(&describe(error)));
 }
 
-/// The secrets of the statement that runs.
+/// The secrets of the running statement.
 static SECRETS: Mutex<StatementSecrets> = Mutex::new(StatementSecrets::none());
 
-/// Remembers the secrets of a statement until the next one, so that messages about the statement leave them out.
+/// Keeps the secrets of a statement until the next one, so that messages about the statement leave them out.
 pub fn hide_secrets_of(statement: &str) {
     *SECRETS.lock().unwrap_or_else(PoisonError::into_inner) = StatementSecrets::of(statement);
 }
 
-/// A message without what may be secret.
+/// A message without possible secrets.
 pub fn masked(text: &str) -> String {
     let secrets = SECRETS.lock().unwrap_or_else(PoisonError::into_inner);
     secrets.masked(text)
 }
 
-/// The stderr that the log is written to, without what may be secret.
+/// The stderr of the log, without possible secrets.
 pub struct MaskedLog;
 
 impl io::Write for MaskedLog {
@@ -98,7 +98,7 @@ pub fn is_interrupt(error: &DataFusionError) -> bool {
     matches!(error, DataFusionError::External(inner) if inner.is::<InterruptError>())
 }
 
-/// Says that a statement was interrupted, over the `^C` that the terminal shows.
+/// Reports that a statement was interrupted, over the `^C` that the terminal shows.
 pub fn print_interrupt() {
     use io::{IsTerminal, Write};
     let mut stderr = io::stderr();
@@ -106,10 +106,10 @@ pub fn print_interrupt() {
     let _ = writeln!(stderr, "{over}Interrupted.");
 }
 
-/// Whether the error says that the reader of our output has gone.
+/// Whether the error means that the reader of our output has gone.
 pub fn is_closed_output(error: &DataFusionError) -> bool {
     let closed = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
-    // Only the shapes that printing a result gives: a broken connection to a store is a real error.
+    // Only the forms that printing a result can produce: a broken connection to a store is a real error.
     match error {
         DataFusionError::IoError(e) => closed(e),
         DataFusionError::ArrowError(e, _) => match e.as_ref() {
@@ -170,7 +170,7 @@ fn describe_arrow(error: &ArrowError) -> String {
     }
 }
 
-/// `table 'datafusion.public./data/x' not found` is about a path, so it should speak of one.
+/// Replaces `table 'datafusion.public./data/x' not found`, which is about a path, by a sentence about the path.
 fn missing_location(text: &str) -> Option<String> {
     let name = text.strip_prefix("table '")?.strip_suffix("' not found")?;
     let location = name.splitn(3, '.').nth(2)?;
@@ -187,8 +187,8 @@ fn missing_location(text: &str) -> Option<String> {
     }
 }
 
-/// Keeps panics silent but remembered; [`catch_panic`] reports them. A panic of `println!` because nobody
-/// reads any more ends the process quietly.
+/// Keeps panics silent, but records them; [`catch_panic`] reports them. A panic of `println!` because nobody reads any more
+/// ends the process quietly.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|info| {
         let text = payload_text(info.payload());

@@ -1,4 +1,4 @@
-//! Runs what the command line gives: a task, or places, files and commands, or a session.
+//! Runs the contents of the command line: a task, or places, files and commands, or a session.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ impl Shell {
     }
 
     async fn session(&mut self, args: Args) -> ExitCode {
-        // Somebody who types is never thrown out by Ctrl-C.
+        // At the prompt, Ctrl-C must not end the shell.
         let _prompting = self.is_interactive.then(Interruptible::begin);
         let rc = args.rc.unwrap_or_else(|| {
             let file = std::env::home_dir().map(|home| home.join(".datafusionrc"));

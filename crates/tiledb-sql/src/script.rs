@@ -1,15 +1,15 @@
 //! Cuts text into statements, line by line, so that each runs before the next is read.
 //!
-//! A statement ends at a semicolon outside quotes and comments. Where a statement could begin, a line
-//! that begins with a backslash is a command of the shell, so is one of the words `help`, `quit` and `exit`,
-//! and a line that begins with `#!` is skipped.
+//! A statement ends at a semicolon outside quotes and comments. Where a statement could begin, a line that begins with a
+//! backslash is a command of the shell, a line with only `help`, `quit` or `exit` is one, too, and a line that begins with `#!`
+//! is skipped.
 
 use zeroize::Zeroizing;
 
 /// One thing to run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ScriptPiece {
-    /// The line it begins on, counted from 1.
+    /// The line on which it begins, counted from 1.
     pub line: usize,
     pub kind: PieceKind,
 }
@@ -39,16 +39,16 @@ enum ScriptContext {
 #[derive(Debug, Default)]
 pub struct Splitter {
     inside: ScriptContext,
-    /// What a dollar-quoted string begins and ends with: `$$`, or a word between the two signs.
+    /// The delimiter of a dollar-quoted string: `$$`, or a word between the two signs.
     tag: String,
     text: String,
-    /// Where the statement being collected begins; `None` while only blanks and comments were seen.
+    /// The line on which the current statement begins; `None` while only blanks and comments were seen.
     begins: Option<usize>,
     line: usize,
 }
 
 impl Splitter {
-    /// Takes the next line and returns what it completes.
+    /// Takes the next line, and returns the pieces that it completes.
     pub fn push_line(&mut self, line: &str) -> Vec<ScriptPiece> {
         self.line += 1;
         let line = line.trim_end_matches(['\n', '\r']);
@@ -95,7 +95,7 @@ impl Splitter {
         pieces
     }
 
-    /// Whether a statement could begin here: nothing but blanks and comments came since the last one ended.
+    /// Whether a statement could begin here: only blanks and comments came since the last one ended.
     pub fn is_between(&self) -> bool {
         self.begins.is_none() && self.inside == ScriptContext::Nothing
     }
@@ -109,7 +109,7 @@ impl Splitter {
         Some(ScriptPiece { line, kind })
     }
 
-    /// What the text is inside of behind the first bytes of `rest`, and how many they are.
+    /// The context after the first bytes of `rest`, and the number of these bytes.
     fn step(&mut self, rest: &str) -> (ScriptContext, usize) {
         let mut chars = rest.chars();
         let c = chars.next().unwrap_or_default();
@@ -152,7 +152,7 @@ impl Splitter {
     }
 }
 
-/// The command that a line is without a backslash, if it is one: a word alone, with or without a semicolon.
+/// The command of a line without a backslash, if it has one: a word alone, with or without a semicolon.
 fn command_word(line: &str) -> Option<&'static str> {
     let word = line.trim_matches(|c: char| c.is_whitespace() || c == ';');
     let is = |name: &str| word.eq_ignore_ascii_case(name) && !line.trim_start().starts_with(';');

@@ -1,9 +1,8 @@
-//! The DataFusion session behind the shell, composed as datafusion-cli composes its own.
+//! The DataFusion session of the shell, composed as datafusion-cli composes its own.
 //!
-//! The order of the catalogs is what matters. Seen from a query, outermost first: one that registers the
-//! object store a URL needs (S3, Google Cloud Storage, HTTP), then ours, which opens a path or URL as an
-//! array, then DataFusion's, which opens it as files. So an array is never mistaken for a folder of files,
-//! and a file needs nothing from us.
+//! The order of the catalogs matters. Seen from a query, the outermost one registers the object store that a URL needs (S3,
+//! Google Cloud Storage, HTTP), then ours opens a path or URL as an array, then DataFusion's opens it as files. So an array is
+//! never mistaken for a folder of files, and a file needs nothing from us.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -36,16 +35,16 @@ use crate::shell::Shell;
 use crate::stores::ShellStores;
 
 /// Twice DataFusion's. A task that collects rows from several threads is woken for each batch, so larger batches save a quarter
-/// of the time of draining a hundred million rows. Four columns of such a batch still fit into the cache of a core.
+/// of the time of reading a hundred million rows. Four columns of such a batch still fit into the cache of a core.
 const BATCH_ROWS: usize = 16384;
 
 /// The share of the memory that queries take without `-m`, in percent.
 const MEMORY_SHARE: u64 = 75;
 
-/// The stack of each thread. Of its address space, only what is used takes memory.
+/// The stack of each thread. Only the used part of its address space takes memory.
 pub const STACK_BYTES: usize = 256 << 20;
 
-/// The most operators in one chain, which fit that stack.
+/// The most operators in one chain, so that it fits that stack.
 const MOST_OPERATORS: usize = 20_000;
 
 /// Builds the shell with the session that the command line describes.
@@ -103,7 +102,7 @@ pub async fn open(args: &Args) -> Result<Shell> {
     Ok(Shell::new(ctx, printing, watch, statement_stores))
 }
 
-/// What queries may take of the memory that the machine has, or the container; `None` if nobody knows.
+/// The memory that queries may take, as a share of the memory of the machine or the container; `None` if that is unknown.
 fn share_of_memory() -> Option<usize> {
     let memory = MemoryRefreshKind::nothing().with_ram();
     let system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory));
@@ -154,7 +153,7 @@ fn config(args: &Args) -> Result<SessionConfig> {
     Ok(config)
 }
 
-/// The table functions of datafusion-cli that look into files and caches.
+/// Registers the table functions of datafusion-cli that show the contents of files and caches.
 fn register_functions(ctx: &SessionContext) {
     let caches = || Arc::clone(&ctx.runtime_env().cache_manager);
     ctx.register_udtf("parquet_metadata", Arc::new(ParquetMetadataFunc {}));

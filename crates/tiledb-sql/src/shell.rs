@@ -1,4 +1,4 @@
-//! The shell between two inputs: its session, how it prints, and how one statement runs in it.
+//! The shell between two inputs: its session, its output, and the execution of one statement.
 //!
 //! The library starts each statement, and `execute` runs its plan.
 
@@ -21,7 +21,7 @@ use crate::progress::StatementWatch;
 use crate::report;
 use crate::stores::ShellStores;
 
-/// What a failed statement means for the ones after it.
+/// The consequence of a failed statement for the ones after it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OnError {
     Stop,
@@ -33,23 +33,23 @@ pub enum OnError {
 pub enum ShellFlow {
     GoOn,
     Quit,
-    /// The user interrupted a statement: what was given with it is not wanted either, but the shell is.
+    /// The user interrupted a statement: the rest of its input is not wanted either, but the shell goes on.
     Interrupted,
     /// A failure was reported, or the reader of the output has gone.
     Stop(ExitCode),
 }
 
-/// Runs what the user gives it.
+/// Runs the statements and commands of the user.
 pub struct Shell {
     pub ctx: SessionContext,
     pub printing: Printing,
-    /// The plans of the statement that runs.
+    /// The plans of the running statement.
     pub watch: Arc<StatementWatch>,
     /// Makes the object stores of statements.
     stores: Arc<ShellStores>,
     /// Whether a user types the statements.
     pub is_interactive: bool,
-    /// How many files are being read: each includes the next.
+    /// The number of files that are being read: each includes the next.
     pub includes: usize,
     /// Whether a statement has failed.
     pub failed: bool,
@@ -98,7 +98,7 @@ impl Shell {
 
     /// Runs one statement and prints its result. Ctrl-C ends it.
     pub async fn statement(&self, sql: String) -> Result<()> {
-        // It may hold a secret.
+        // The statement may hold a secret.
         let sql = Zeroizing::new(sql);
         report::hide_secrets_of(&sql);
         let running = Interruptible::begin();
@@ -160,7 +160,7 @@ impl Shell {
         }
     }
 
-    /// Runs a statement that has no rows. It prints nothing but a notice.
+    /// Runs a statement without rows. It prints nothing but a notice.
     pub async fn run_silently(&self, sql: &str) -> Result<()> {
         if let StartedStatement::Done { notice } = self.start(sql).await? {
             self.print_notice(notice);
@@ -174,7 +174,7 @@ impl Shell {
         }
     }
 
-    /// Prints rows that no statement of DataFusion gave.
+    /// Prints rows that don't come from a statement of DataFusion.
     pub fn print_rows(
         &self,
         rows: &PrintedRows<'_>,
@@ -193,7 +193,7 @@ impl Shell {
         mem::replace(&mut options.explain.format, format)
     }
 
-    /// Prints what isn't a result, unless only results are wanted.
+    /// Prints a text that isn't a result, unless only results are wanted.
     pub fn notice(&self, what: &str) {
         if !self.printing.quiet {
             println!("{what}");

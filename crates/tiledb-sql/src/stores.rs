@@ -22,7 +22,7 @@ use crate::stdin;
 pub struct ShellStores {
     /// Whether the shell reads its statements from the standard input.
     reads_sql_from_stdin: bool,
-    /// Whether the statement that runs has a new store of S3.
+    /// Whether the running statement has a new store of S3.
     is_s3: AtomicBool,
     /// Whether the next store of S3 asks for the region of its bucket.
     asks_for_region: AtomicBool,
@@ -72,9 +72,9 @@ impl StatementStores for ShellStores {
             (stdin::SCHEME, registered) => {
                 stdin::store(url, registered, self.reads_sql_from_stdin).await?
             }
-            // The session counts the requests of the stores that it is given, and it wasn't given the store of files.
+            // The session counts the requests of the stores that it gets, and it didn't get the store of files.
             ("file", Some(files)) => Some(files).filter(|files| !is_counted(files.as_ref())),
-            // A bucket keeps its options until a statement gives others.
+            // A bucket keeps its options until a statement sets others.
             (_, Some(_)) if options.is_empty() && !self.asks_for_region.load(Ordering::Relaxed) => {
                 None
             }

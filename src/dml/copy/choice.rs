@@ -14,9 +14,9 @@ use tiledb_engine::write::trial::{BestFilters, best_filters};
 use super::profile::RowProfile;
 use crate::error::to_datafusion_error;
 
-/// The bytes of one tile's values in the widest column, about, at most.
+/// The approximate maximum of a tile's bytes in the widest column.
 const TILE_BYTES: u64 = 4 << 20;
-/// The cells of a tile of a sparse array, as long as they are narrow enough.
+/// The cells of a tile of a sparse array, if they are narrow enough.
 const MOST_CAPACITY: u64 = 100_000;
 const USUAL_CAPACITY: u64 = 10_000;
 const LEAST_CAPACITY: u64 = 1_000;
@@ -29,21 +29,21 @@ const CELLS_PER_STRING: u64 = 64;
 /// The cells of a tile up to which dictionaries of strings number their entries in two bytes; then in four.
 const SHORT_IDS: u64 = 65_535;
 
-/// From what the domains of dimensions are made where none was chosen.
+/// The source of the domains of dimensions without a chosen domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DomainChoice {
-    /// From types, so that any row can be added later; those of dense arrays and along a Hilbert curve from the rows.
+    /// The types, so that any row can be added later; but the rows for dense arrays, and along a Hilbert curve.
     Types,
-    /// From the rows: the least and the greatest value.
+    /// The rows: the least and the greatest value.
     Rows,
 }
 
-/// One thing that was chosen, as an option with its value.
+/// A choice, as an option with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptionChoice {
     /// The option, without prefix.
     pub(super) option: String,
-    /// What was chosen.
+    /// The chosen value.
     pub(super) value: String,
 }
 
@@ -145,7 +145,7 @@ pub(super) fn choose(
     Ok(made)
 }
 
-/// As many cells as usual; more if each tile would repeat much of a dictionary, and fewer if those of some column are wide.
+/// As many cells as usual; more if each tile would repeat much of a dictionary, and fewer if the cells of some column are wide.
 fn capacity(profile: &RowProfile, builder: &ArrayBuilder) -> u64 {
     let widest = profile.columns.iter().map(|column| column.bytes).max();
     let width = widest.unwrap_or(0).div_ceil(profile.rows.max(1)).max(1);
@@ -170,17 +170,17 @@ fn repeated(profile: &RowProfile, builder: &ArrayBuilder) -> Option<u64> {
     values.max()
 }
 
-/// Into how many space tiles each dimension is cut, where `tiles` tiles hold all rows.
+/// The number of space tiles into which each dimension is cut, if `tiles` tiles hold all rows.
 ///
-/// Without space tiles, a range of the dimension by which cells are sorted first is a few neighbouring tiles, and one of any
-/// other dimension is in all of them. So the others are cut, and within each space tile the first one decides, which leaves
-/// most of the tiles to it.
+/// Without space tiles, a range of the dimension by which cells are sorted first covers a few neighbouring tiles, but a range
+/// of any other dimension touches all tiles. So the other dimensions are cut. Within each space tile cells are sorted by the
+/// first dimension, which still divides most of the tiles.
 fn parts(builder: &ArrayBuilder, tiles: u64) -> Vec<(String, u64)> {
     let Some(cut) = builder.cut_dimensions() else {
         return Vec::new();
     };
-    // Half a dimension more for the first one, and a whole one beside a single other: a range of the first dimension reads a
-    // tile of every space tile.
+    // A range of the first dimension reads a tile of every space tile, so the first one counts half a dimension more, and a
+    // whole one more beside a single other.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let (tiles, dimensions) = (tiles as f64, (cut.len() as f64 + 1.5).max(3.0));
     let parts = tiles.powf(dimensions.recip()).floor();
@@ -194,7 +194,7 @@ fn parts(builder: &ArrayBuilder, tiles: u64) -> Vec<(String, u64)> {
     cut.map(|name| (name, parts)).collect()
 }
 
-/// Between which keys the coordinates of all rows lie in each dimension.
+/// The keys between which the coordinates of all rows lie, for each dimension.
 pub(super) fn key_ranges(
     builder: &ArrayBuilder,
     profile: &mut RowProfile,
@@ -213,7 +213,7 @@ pub(super) fn key_ranges(
     ranges.collect()
 }
 
-/// Fails if the rows of a dense array are not all cells of its domain: the others would read as fill values.
+/// Fails unless the rows of a dense array are all cells of its domain: missing cells would read as fill values.
 fn check_full(builder: &ArrayBuilder, rows: u64) -> tiledb_engine::Result<()> {
     match builder.dense_cells()? {
         Some(cells) if cells != u128::from(rows) => Err(Error::invalid(format!(
@@ -237,8 +237,8 @@ pub(super) struct SampledRows {
 }
 
 impl SampledRows {
-    /// The filters of columns that are smaller with them than with the usual ones. This takes long, so call it on a thread of
-    /// its own.
+    /// The filters of columns that become smaller with them than with the usual ones. This takes long, so call it on a thread
+    /// of its own.
     ///
     /// # Errors
     /// The schema cannot be written.

@@ -1,8 +1,8 @@
 //! The step that creates an array and writes the rows of a query to it.
 //!
-//! The schema is put last, so the array appears with all its rows; before, nobody sees an array. That is also why the
-//! rows can decide how the array is made: they are kept until all have been seen, which decides domains, order, capacity and
-//! enumerations; then they are sorted, and filters are tried on the first of them.
+//! The schema is put last, so the array appears with all its rows; before, nobody sees an array. So the rows can decide how the
+//! array is made. They are kept until all have been seen, and decide domains, order, capacity and enumerations; then they are
+//! sorted, and filters are tried on the first of them.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,9 +48,9 @@ pub struct CopyExec {
     pub(super) builder: ArrayBuilder,
     pub(super) storage: Storage,
     pub(super) options: TableOptions,
-    /// Whether the rows decide what was not chosen, and where domains come from then.
+    /// Whether the rows make the open choices, and then the source of the domains.
     pub(super) looks: Option<DomainChoice>,
-    /// What the rows decided when the plan was executed last.
+    /// The choices that the rows made in the last execution of the plan.
     pub(super) chosen: Arc<Mutex<Vec<OptionChoice>>>,
     /// The plan that writes the rows, once it runs.
     pub(super) running: Arc<Mutex<Option<Arc<dyn ExecutionPlan>>>>,
@@ -59,7 +59,7 @@ pub struct CopyExec {
 /// The plan node.
 pub type TileDbCopyExec = StepExec<CopyExec>;
 
-/// What the rows decided when a plan was executed last, if it is a COPY.
+/// The choices that the rows made in the last execution of a plan, if it is a COPY.
 pub(crate) fn copy_choices(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let Some(copy) = plan.downcast_ref::<TileDbCopyExec>() else {
         return Vec::new();
@@ -99,7 +99,7 @@ impl CopyExec {
             }
         };
         let counts = plan.execute(0, context)?;
-        // What it counts is shown as counted by this step, from now on.
+        // From now on, the metrics of the plan are shown as metrics of this step.
         for metric in plan.metrics().iter().flat_map(MetricsSet::iter) {
             metrics.register(Arc::clone(metric));
         }
@@ -139,7 +139,7 @@ impl CopyExec {
         }
     }
 
-    /// Reads and sorts all rows before the array is staged, so that what they are decides how it is made.
+    /// Reads and sorts all rows before the array is staged, so that they decide how it is made.
     async fn look(
         &self,
         input: Arc<dyn ExecutionPlan>,
@@ -191,7 +191,7 @@ impl CopyExec {
         staged.map_err(to_datafusion_error)
     }
 
-    /// The plan that writes rows to an array that nobody sees yet.
+    /// The plan that writes rows to the unpublished array.
     async fn plan(
         &self,
         staged: &StagedArray,
@@ -221,7 +221,7 @@ impl CopyExec {
         Ok((array, target))
     }
 
-    /// Tells the log what was chosen, and keeps it for whoever asks.
+    /// Logs the choices, and keeps them for `copy_choices`.
     fn say(&self, made: Vec<OptionChoice>) {
         for choice in &made {
             log::info!("{}: {choice}", self.storage.uri());
@@ -230,7 +230,7 @@ impl CopyExec {
     }
 }
 
-/// The first rows of a stream, and a stream of all.
+/// The first rows of a stream, and a stream of all its rows.
 async fn first_rows(
     mut rows: SendableRecordBatchStream,
     memory: MemoryReservation,
@@ -249,7 +249,7 @@ async fn first_rows(
         }
     }
     let again = stream::iter(first.clone()).map(move |batch| {
-        // The sample is gone by now, and each of its batches leaves.
+        // The sample is no longer needed, and each of its batches leaves.
         memory.free();
         Ok(batch)
     });
@@ -257,7 +257,7 @@ async fn first_rows(
     Ok((first, Box::pin(rows)))
 }
 
-/// Rows in the order of their first columns: those of dense arrays are stored in order, and come in any.
+/// Rows sorted by their first columns: dense arrays are stored in this order, but their rows come in any.
 fn ordered(rows: &[RecordBatch], columns: usize) -> Result<Vec<RecordBatch>> {
     let Some(first) = rows.first() else {
         return Ok(Vec::new());

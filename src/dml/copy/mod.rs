@@ -1,7 +1,7 @@
 //! `COPY … TO 'location' STORED AS TILEDB`: creates an array of the rows of a query.
 //!
-//! `PARTITIONED BY` names the dimensions, and the options of [`CREATE EXTERNAL TABLE`](crate::TileDbTableFactory) give the rest.
-//! Anything they don't specify is chosen from the data. Nothing happens before the plan runs, and if it fails, no array appears.
+//! `PARTITIONED BY` names the dimensions, and the options of [`CREATE EXTERNAL TABLE`](crate::TileDbTableFactory) set the rest.
+//! The data decide everything else. Nothing happens before the plan runs, and if it fails, no array appears.
 
 mod choice;
 mod exec;
@@ -41,10 +41,10 @@ use crate::stores::location::storage;
 use crate::stores::runtime::ArrayRuntime;
 use crate::stores::statement::check_used;
 
-/// The word in `STORED AS`, and the end of a location's name that says the same.
+/// The word in `STORED AS`, and the end of a location's name that means the same.
 const EXTENSION: &str = "tiledb";
 
-/// A key without what DataFusion puts before those that have no prefix.
+/// A key without the prefix that DataFusion adds to keys that have none.
 fn bare(key: &str) -> &str {
     key.strip_prefix("format.").unwrap_or(key)
 }
@@ -82,7 +82,7 @@ impl FileFormatFactory for ArrayFormatFactory {
 }
 
 impl ArrayFormat {
-    /// Whether the rows decide what was not chosen, and where domains come from then.
+    /// Whether the rows make the open choices, and then the source of the domains.
     fn looks(&self) -> tiledb_engine::Result<Option<DomainChoice>> {
         let [choose_by, domains] = COPY_OPTIONS.map(|option| {
             let is_option =
@@ -117,7 +117,7 @@ impl ArrayFormat {
         target: &FileSinkConfig,
     ) -> tiledb_engine::Result<Arc<dyn ExecutionPlan>> {
         check_used(&self.options, state.table_options(), &target.original_url)?;
-        // These are for writers of files.
+        // These options are for writers of files.
         let looks = self.looks()?;
         let ours = self
             .options
@@ -160,8 +160,8 @@ impl ArrayFormat {
     }
 }
 
-/// The columns without what the array they come from says of them, which does not bind the new array. A dictionary that shows
-/// an enumeration becomes its plain values.
+/// The columns without the metadata of the array they come from, which do not bind the new array. A dictionary that shows an
+/// enumeration becomes its plain values.
 fn plain(columns: &SchemaRef) -> Schema {
     let fields = columns.fields().iter().map(|field| {
         let data_type = match field.data_type() {
@@ -227,7 +227,7 @@ impl FileFormat for ArrayFormat {
         plan.map_err(|e| to_datafusion_error(e.with("array", &conf.original_url)))
     }
 
-    /// Only plans that read files ask for it, and [`Self::create_physical_plan`] makes none.
+    /// Only plans that read files need a source, and [`Self::create_physical_plan`] makes no such plan.
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
         let metrics = ExecutionPlanMetricsSet::new();
         Arc::new(NoFiles {
@@ -237,7 +237,7 @@ impl FileFormat for ArrayFormat {
     }
 }
 
-/// The files that an array is not.
+/// Stands for the files that an array doesn't have.
 #[derive(Clone)]
 struct NoFiles {
     table_schema: TableSchema,

@@ -1,4 +1,4 @@
-//! What is known of the rows of a COPY once all have been seen: the range and the bytes of each column, and the values of those
+//! The profile of the rows of a COPY once all have been seen: the range and the bytes of each column, and the values of columns
 //! that have few.
 
 use std::fmt;
@@ -18,7 +18,7 @@ const MOST_VALUES: usize = 10_000;
 /// The most bytes of an enumeration's values.
 const MOST_VALUE_BYTES: usize = 1 << 20;
 
-/// What is known of rows.
+/// A profile of rows.
 #[derive(Debug)]
 pub(super) struct RowProfile {
     /// The number of rows.
@@ -27,7 +27,7 @@ pub(super) struct RowProfile {
     pub(super) columns: Vec<ColumnProfile>,
 }
 
-/// What is known of a column.
+/// The profile of a column.
 #[derive(Debug)]
 pub(super) struct ColumnProfile {
     /// The name.
@@ -53,7 +53,7 @@ struct ProfiledValues {
 }
 
 impl RowProfile {
-    /// Nothing known yet of columns that become those of an array.
+    /// An empty profile of columns that become those of an array.
     ///
     /// # Errors
     /// The values of a dimension have no order.
@@ -84,7 +84,7 @@ impl RowProfile {
         })
     }
 
-    /// Looks at some rows.
+    /// Adds rows to the profile.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         self.rows = self.rows.saturating_add(batch.num_rows() as u64);
         for (column, values) in self.columns.iter_mut().zip(batch.columns()) {
@@ -93,7 +93,7 @@ impl RowProfile {
         Ok(())
     }
 
-    /// Adds what is known of other rows of the same columns.
+    /// Adds the profile of other rows of the same columns.
     pub(super) fn merge(&mut self, other: Self) -> Result<()> {
         self.rows = self.rows.saturating_add(other.rows);
         for (column, other) in self.columns.iter_mut().zip(other.columns) {

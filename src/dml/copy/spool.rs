@@ -22,13 +22,13 @@ use super::profile::RowProfile;
 use crate::dml::again::streams;
 use crate::dml::global_order::bytes;
 
-/// Rows take at most this part of a pool with a limit, so that there is room for those who make and sort them.
+/// Rows take at most this part of a limited pool, which leaves room to produce and sort them.
 const MEMORY_PART: usize = 4;
 
-/// The metric of the rows that were read to look at them.
+/// The metric of the rows that were read for the choices.
 pub(crate) const ROWS_READ: &str = "rows_read";
 
-/// Reads all rows of a plan, and returns a plan that has them, once, with what is known of them.
+/// Reads all rows of a plan, and returns a plan that returns them, once, with their profile.
 ///
 /// # Errors
 /// The plan fails, or neither memory nor disk has room for the rows.
@@ -42,7 +42,7 @@ pub(super) async fn spool(
     let partitions = input.output_partitioning().partition_count();
     let most_bytes = match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(bytes) => bytes / MEMORY_PART / partitions.max(1),
-        // The pool says when there is too little.
+        // A pool without a known limit refuses memory itself.
         MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
     };
     let tasks = (0..partitions).map(|partition| {
@@ -114,7 +114,7 @@ impl SpooledRows {
         if fits { Ok(()) } else { self.spill() }
     }
 
-    /// Leaves the memory to the sort that follows, if there was too little for all rows.
+    /// Frees the memory for the sort that follows, if there was too little for all rows.
     fn finish(&mut self) -> Result<()> {
         if self.files.is_empty() {
             Ok(())
@@ -134,7 +134,7 @@ impl SpooledRows {
         Ok(())
     }
 
-    /// The rows, each of which gives its memory back as it leaves.
+    /// Returns the rows. Each batch frees its memory as it leaves.
     fn read_back(self) -> SendableRecordBatchStream {
         let Self {
             disk,

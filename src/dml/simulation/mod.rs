@@ -1,10 +1,10 @@
-//! A simulation: writers, readers, one who tends and one who evolves an array, each a process of its own, on a clock that moves
+//! A simulation: writers, readers, a maintainer and an evolver of an array, each a process of its own, on a clock that moves
 //! only when all of them wait. Processes are killed, sleep for seconds, and lose requests and answers.
 //!
 //! After each change of the store an auditor looks at the array. The only visible effect of a change may be the whole task of
-//! the process that made it, applied once to what the array showed before. So every history is serial. A reader must find the
-//! rows of one moment of its own time, also where folders are listed a few entries at a time while others put and remove some.
-//! A seed determines all events; a failure prints it.
+//! the process that made it, applied once to the last state of the array. So every history is serial. A reader must find the
+//! rows of one moment of its own time, even if folders are listed a few entries at a time while others put and remove some. A
+//! seed determines all events; a failure prints it.
 //!
 //! `SIMULATED=<n>` simulates `n` worlds of each kind of array, from `SIMULATED_SEED` on.
 
@@ -26,7 +26,7 @@ use self::stage::{
 };
 
 const READERS: usize = 2;
-/// What is in each account at first.
+/// The first value of each account.
 const MONEY: i64 = 100;
 
 const ACCOUNTS: i64 = 6;
@@ -145,7 +145,7 @@ async fn evolves(stage: Arc<Stage>) {
 }
 
 impl Stage {
-    /// What a writer does next; nobody else changes its batches.
+    /// The next statement of a writer; nobody else changes its batches.
     fn choose(&self, writer: i64, next: &mut i64) -> Effect {
         let batches = {
             let ledger = self.ledger();
@@ -202,7 +202,7 @@ async fn prepare(stage: &Arc<Stage>) -> Outcome<(SessionContext, String)> {
     Ok((ctx, uri))
 }
 
-/// When nobody is left, what the array shows is right in every byte, and what crashes have left can be removed.
+/// At the end, every byte of the array is right, and the remains of crashes can be removed.
 async fn tidy(stage: &Stage, ctx: &SessionContext, uri: &str) -> Outcome<()> {
     let findings = async |only: &str| -> Outcome<()> {
         let check = format!("SELECT rule, object, found FROM tiledb_check('{uri}') {only}");
@@ -232,11 +232,11 @@ async fn tidy(stage: &Stage, ctx: &SessionContext, uri: &str) -> Outcome<()> {
         let call = call.replace("$A", uri);
         run(ctx, &format!("SELECT * FROM {call}")).await?;
     }
-    // The latest copies of footers stay, also of fragments that are gone.
+    // The latest copies of footers stay, even those of removed fragments.
     findings("WHERE rule <> 'stale-copy'").await
 }
 
-/// Runs all processes of a world. Returns what happened there, or what was wrong, and the log.
+/// Runs all processes of a world. Returns its events, or the first problem, and the log.
 fn simulate(
     kind: Kind,
     seed: u64,
@@ -245,7 +245,7 @@ fn simulate(
 ) -> (Result<String, String>, (u64, usize)) {
     let simulated = World::run(seed, |world| async move {
         world.set_pages(pages.0, pages.1);
-        // Shows what goes wrong where listings are taken for those of a moment.
+        // Shows the problems of a reader that takes each listing for the state of one moment.
         let is_blind = std::env::var_os("SIMULATED_BLIND").is_some();
         believed::set_page(if is_blind { usize::MAX } else { pages.0 });
         let stage = Stage::new(kind, world.clone());
@@ -300,7 +300,8 @@ fn worlds(kind: Kind) {
     for seed in first..first + number_of("SIMULATED", 3) {
         // Every other world is without faults, so that a wrong answer cannot hide behind one.
         let faults = if seed % 2 == 0 { (20, 5) } else { (0, 0) };
-        // Folders are listed at once, or a few entries at a time: by name, as in an object store, or as a file system does it.
+        // Folders are listed at once, or a few entries at a time: by name, as in an object store, or in the order of a file
+        // system.
         let pages = match seed % 3 {
             0 => (3, Order::Sorted),
             1 => (1000, Order::Sorted),
@@ -337,7 +338,7 @@ fn one_seed_is_one_course() {
     assert!(first.1 > 100, "{first:?}");
 }
 
-/// The auditor sees a change that no process was given.
+/// The auditor sees a change that no process had as its task.
 #[test]
 fn what_nobody_was_told_is_seen() {
     let wrong = World::run(3, |world| async move {

@@ -1,5 +1,5 @@
-//! What all processes of a simulated world share: what the array shows, what statements do to it, and the auditor who
-//! compares the two.
+//! The shared state of a simulated world: the states of the array, the effects of statements, and the auditor that compares the
+//! two.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub(super) const STEWARD: usize = 0;
 /// Rows of a batch.
 pub(super) const BATCH: i64 = 3;
 pub(super) const WRITERS: i64 = 3;
-/// What accounts have in the column of writers.
+/// The writer of accounts.
 pub(super) const ACCOUNT: i64 = -1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +44,8 @@ impl Kind {
         }
     }
 
-    /// Where a row of a writer's batch lies: those of duplicates all in the same cells, those of a dense array among the
-    /// cells of the other writers, where each batch takes the place of the one before.
+    /// The cell of a row of a writer's batch. All batches of an array with duplicates have the same cells. In a dense array, a
+    /// batch replaces the writer's last one, among the cells of the other writers.
     pub(super) fn cell(self, writer: i64, batch: i64, row: i64) -> i64 {
         match self {
             Self::Sparse => 1000 * (writer + 1) + batch * BATCH + row,
@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// What a statement does to what the array shows.
+/// The effect of a statement on the contents of the array.
 #[derive(Debug, Clone)]
 pub(super) enum Effect {
     Put { writer: i64, batch: i64 },
@@ -67,7 +67,7 @@ pub(super) enum Effect {
     Note(i64),
 }
 
-/// What an array shows.
+/// The contents of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     /// Cell, writer, batch and value of each row, in order.
@@ -139,7 +139,7 @@ impl Effect {
                 format!("UPDATE t SET v = v + 1000 WHERE w = {writer} AND s = {batch}")
             }
             Self::Drop { writer, batch } => {
-                // By a stored condition, or row by row.
+                // A sum in WHERE can't be stored, so the DELETE removes row by row.
                 let sum = if kind == Kind::Sparse && random.is_multiple_of(2) {
                     " + 0"
                 } else {
@@ -172,14 +172,14 @@ impl Effect {
     }
 }
 
-/// What the auditor knows.
+/// The records of the auditor.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// What the array has shown, from the first to the last.
+    /// The states of the array, from the first to the last.
     pub(super) states: Vec<State>,
     /// The statement of each process, and whether it has happened.
     pub(super) told: HashMap<usize, (Effect, bool)>,
-    /// The first thing that was wrong.
+    /// The first problem.
     pub(super) wrong: Option<String>,
     pub(super) happened: usize,
     pub(super) met: usize,
@@ -190,11 +190,11 @@ pub(super) struct Ledger {
     pub(super) tended: usize,
 }
 
-/// What all processes of a world share.
+/// The shared state of all processes of a world.
 pub(super) struct Stage {
     pub(super) kind: Kind,
     pub(super) world: World,
-    /// Tells worlds of one process of this machine apart.
+    /// Distinguishes the worlds of one process of this machine.
     pub(super) name: String,
     pub(super) ledger: Mutex<Ledger>,
     pub(super) processes: AtomicUsize,
@@ -227,12 +227,12 @@ impl Stage {
         }
     }
 
-    /// Whether the writers are done, or going on is useless.
+    /// Whether the writers are done, or a problem was found.
     pub(super) fn is_over(&self) -> bool {
         self.writing.load(Ordering::Relaxed) == 0 || self.ledger().wrong.is_some()
     }
 
-    /// Each process knows the store by a name of its own, so that they share no cache.
+    /// Gives each process its own name of the store, so that they share no cache.
     pub(super) fn session(&self, process: Option<usize>) -> (SessionContext, String) {
         let config = SessionConfig::new().with_target_partitions(2);
         let ctx = SessionContext::new_with_config(config);
@@ -254,7 +254,7 @@ impl Stage {
         Ok((ctx, uri))
     }
 
-    /// What the array shows now, read without waiting.
+    /// The contents of the array now, read without waiting.
     pub(super) async fn look(&self) -> Outcome<State> {
         let (ctx, uri) = self.session(None);
         let table = TileDbTable::builder(&uri)
@@ -281,7 +281,7 @@ impl Stage {
         })
     }
 
-    /// Looks at what the change that a process has just made of the store does to the array.
+    /// Checks the effect on the array of the change that a process has just made to the store.
     pub(super) async fn audit(&self, process: usize) {
         let now = match self.look().await {
             Ok(now) => now,
@@ -308,7 +308,7 @@ impl Stage {
         }
     }
 
-    /// Lets a process run a statement, unless it is killed meanwhile. `false` if it was.
+    /// Lets a process run a statement. Returns `false` if it was killed meanwhile.
     pub(super) async fn perform(
         &self,
         process: usize,
@@ -354,7 +354,7 @@ impl Stage {
         true
     }
 
-    /// A life of a process: its number, its session, and when it is killed.
+    /// A life of a process: its number, its session, and the time at which it is killed.
     pub(super) async fn live(
         &self,
     ) -> Option<(usize, SessionContext, String, oneshot::Receiver<()>)> {
@@ -382,7 +382,7 @@ pub(super) async fn run(ctx: &SessionContext, sql: &str) -> Outcome<Vec<RecordBa
 }
 
 pub(super) async fn rows(ctx: &SessionContext) -> Outcome<Vec<[i64; 4]>> {
-    // Cells of a dense array that nobody has written have another writer.
+    // Unwritten cells of a dense array have another writer.
     let batches = run(ctx, "SELECT x, w, s, v FROM t WHERE w >= -1").await?;
     let mut rows = Vec::new();
     for batch in batches {
@@ -393,7 +393,7 @@ pub(super) async fn rows(ctx: &SessionContext) -> Outcome<Vec<[i64; 4]>> {
     Ok(rows)
 }
 
-/// Whether an error is the clear one for those who meet others: they are to do it again.
+/// Whether an error is the clear one after a conflict, whose advice is to run the statement again.
 pub(super) fn met_others(error: &DataFusionError) -> bool {
     let text = error.to_string();
     ["run the statement again", "plan it again", "run it again"]

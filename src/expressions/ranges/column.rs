@@ -45,6 +45,7 @@ impl DimensionColumn {
 
     /// Marks a column that does not show every value as it is stored (invalid bytes of text are replaced): predicates
     /// on it give no ranges.
+    #[cfg(test)]
     #[must_use]
     pub fn not_faithful(mut self) -> Self {
         self.faithful = false;

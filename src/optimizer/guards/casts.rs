@@ -1,4 +1,4 @@
-//! Types that a function or a cast gives a column: the bounds of the cast, and dictionaries of numbers.
+//! Types that a function or a cast gives a column: the bounds of casts, and dictionaries of numbers.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use crate::optimizer::below::{rewritten_below, scan, scans_array};
 
 /// The plan whose scans of arrays have the bounds of columns, and in which nodes hide the wrong bounds of casts.
 ///
-/// For a projection that casts a column, DataFusion casts the bounds of the column, and uses them as bounds of the
-/// cast (`project_column_statistics_through_expr`). That is correct only if the cast keeps the order of values. As
-/// text, 11 comes before 2: MIN and MAX that are answered from statistics are wrong, and planning of conditions fails
-/// because the lower bound is above the upper one. So scans have no bounds of columns at first. Before any rule uses
-/// statistics, the [rule](crate::optimizer) adds the bounds to scans, and inserts a [node](HidingExec) above such
-/// projections that hides those of the cast from aggregates, conditions and joins.
+/// For a projection that casts a column, DataFusion casts the bounds of the column, and uses them as bounds of the cast
+/// (`project_column_statistics_through_expr`). That is correct only if the cast keeps the order of values. As text, 11 comes
+/// before 2, so MIN and MAX from statistics are wrong, and the planning of conditions fails because the lower bound is above
+/// the upper one. So scans have no bounds of columns at first. Before any rule uses statistics, the [rule](crate::optimizer)
+/// adds the bounds to scans, and inserts a [node](HidingExec) above such projections, which hides the bounds of the cast from
+/// aggregates, conditions and joins.
 pub(crate) fn with_bounds_below(plan: &PlanRef) -> Result<PlanRef> {
     let hide = |plan: &PlanRef, believed: bool| {
         if let Some(source) = scan(plan).filter(|_| believed) {
@@ -48,7 +48,7 @@ pub(crate) fn with_bounds_below(plan: &PlanRef) -> Result<PlanRef> {
     Ok(guarded.unwrap_or_else(|| Arc::clone(plan)))
 }
 
-/// Whether a node uses the bounds of columns below it; joins estimate their number of rows by them.
+/// Whether a node uses the bounds of columns below it; joins use them to estimate their number of rows.
 fn believes(plan: &dyn ExecutionPlan) -> bool {
     plan.is::<AggregateExec>() || plan.is::<FilterExec>() || plan.children().len() > 1
 }
@@ -105,10 +105,10 @@ fn keeps_order(from: &DataType, to: &DataType) -> bool {
 
 /// Replaces dictionaries of numbers by plain numbers.
 ///
-/// DataFusion's `length` and similar functions turn a dictionary of text into a dictionary of numbers. Values that
-/// such numbers are compared with become dictionaries as well, with keys that cannot hold more than 256 values, and a
-/// join has no hash table for them ("Unsupported type for ArrayMap"). The analyzer rule here makes plain numbers of
-/// them, before types are resolved, in queries of arrays with enumerations of text.
+/// DataFusion's `length` and similar functions turn a dictionary of text into a dictionary of numbers. Values that are compared
+/// with such numbers become dictionaries as well, with keys that cannot hold more than 256 values, and a join has no hash table
+/// for them ("Unsupported type for ArrayMap"). Before types are resolved, the analyzer rule here turns these dictionaries into
+/// plain numbers, in queries of arrays with enumerations of text.
 #[derive(Debug)]
 pub(crate) struct PlainNumbers;
 

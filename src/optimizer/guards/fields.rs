@@ -90,8 +90,7 @@ fn repeats_name(schema: &Schema) -> bool {
         .all(|field| seen.insert(field.name()))
 }
 
-/// The node with inputs that stop ambiguous filters; `None` if it is unchanged. `filtered` says whether there is a
-/// filter above.
+/// The node with inputs that stop ambiguous filters; `None` if it is unchanged. `filtered` is true if there is a filter above.
 fn below_filters(plan: &PlanRef, filtered: bool) -> Result<Option<PlanRef>> {
     let filtered = filtered || plan.is::<FilterExec>();
     let mut changed = false;
@@ -156,7 +155,7 @@ impl OptimizerRule for UnionFields {
     }
 }
 
-/// The UNION with other metadata; `None` if they are right already.
+/// The UNION with other metadata; `None` if its metadata are right already.
 fn as_planned(union: &Union) -> Result<Option<Union>> {
     let old = &union.schema;
     let mut fields = Vec::with_capacity(old.fields().len());

@@ -1,4 +1,4 @@
-//! A node that hides some properties of its input from the nodes above, or requests of these from its input.
+//! A node that hides properties of its input from the nodes above, or their requirements and filters from its input.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use super::join_columns::JoinColumns;
 use crate::optimizer::PlanRef;
 
-/// What a [`HidingExec`] hides.
+/// The things that a [`HidingExec`] hides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HiddenClaims {
     /// The statistics of these columns.
@@ -64,7 +64,7 @@ impl HiddenClaims {
     }
 }
 
-/// Passes rows on unchanged, and hides something.
+/// Passes rows on unchanged, and hides some of the plan's properties.
 #[derive(Debug)]
 pub(super) struct HidingExec {
     input: PlanRef,

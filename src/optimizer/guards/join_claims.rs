@@ -16,13 +16,13 @@ use crate::optimizer::below::scans_array;
 /// The plan in which no join over an array declares an order or a constant that its rows don't have.
 ///
 /// A join reads one side in order, and for each of its rows the matching rows of the other side. DataFusion appends the order
-/// of the other side to that of the first (`join_equivalence_properties`), but where several rows are equal in the first order,
-/// the other side begins again for each. It also keeps the constants of a side that an outer join pads with NULL. So it
+/// of the other side to that of the first (`join_equivalence_properties`). But if several rows are equal in the first order,
+/// the other side begins again for each. DataFusion also keeps the constants of a side that an outer join pads with NULL. So it
 /// removes sorts that are needed, and emits groups before all of their rows have come.
 ///
-/// Before DataFusion uses orders, the [rule](crate::optimizer) inserts a [node](HidingExec) above each such join that declares
-/// only what holds. A side may get its order later, when DataFusion adds the sorts that windows and merge joins require, so the
-/// node stands above every join that could declare too much then.
+/// Before DataFusion uses orders, the [rule](crate::optimizer) inserts a [node](HidingExec) above each such join, which
+/// declares only true properties. A side may get its order later, when DataFusion adds the sorts that windows and merge joins
+/// require, so the node stands above every join that could declare too much after that.
 pub(crate) fn without_false_claims(plan: &PlanRef) -> Result<PlanRef> {
     let hide = |plan: PlanRef| {
         let columns = JoinColumns::of(plan.as_ref()).filter(|_| scans_array(&plan));
@@ -41,7 +41,7 @@ pub(crate) fn without_false_claims(plan: &PlanRef) -> Result<PlanRef> {
     Arc::clone(plan).transform_up(hide).data()
 }
 
-/// Whether a join keeps the order of one side, and the other side may have an order by the time the plan runs.
+/// Whether a join keeps the order of one side, and the other side may have an order when the plan runs.
 fn may_append_order(join: &PlanRef) -> bool {
     let kept = join.maintains_input_order();
     let required = join.required_input_ordering();

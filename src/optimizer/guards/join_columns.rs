@@ -1,4 +1,4 @@
-//! The columns of a join, by what the rows of their sides keep in it.
+//! The columns of a join, by the properties of their sides that its rows keep.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use datafusion::physical_plan::joins::{
     SymmetricHashJoinExec,
 };
 
-/// The columns of a join's output that have less than DataFusion declares.
+/// The columns of a join's output with fewer properties than DataFusion declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JoinColumns {
     /// The columns of a side whose order the join doesn't keep.
@@ -44,7 +44,7 @@ impl JoinColumns {
             JoinType::Left => [false, true],
             JoinType::Right => [true, false],
             JoinType::Full => [true, true],
-            // Only one side is shown, with the claims that it has.
+            // The output has only one side, with the properties of that side.
             _ => return None,
         };
         let ordered = plan.maintains_input_order();
@@ -64,7 +64,7 @@ impl JoinColumns {
         })
     }
 
-    /// Whether a join declares more than holds.
+    /// Whether a join declares properties that are false.
     pub(super) fn contradict(&self, claims: &EquivalenceProperties) -> bool {
         let orders = claims.oeq_class().iter();
         let mut orders = orders.filter(|order| self.kept(order, claims).count() < order.len());
@@ -75,7 +75,7 @@ impl JoinColumns {
         orders.next().is_some() || constants.next().is_some()
     }
 
-    /// The part of a join's claims that holds.
+    /// The true part of a join's claims.
     pub(super) fn true_claims(&self, claims: &EquivalenceProperties) -> EquivalenceProperties {
         let orders = claims.oeq_class().iter();
         let orders = orders.map(|order| self.kept(order, claims).cloned().collect::<Vec<_>>());
@@ -92,7 +92,7 @@ impl JoinColumns {
                 continue;
             };
             for other in members {
-                // A failure leaves less known, which is safe.
+                // After a failure fewer properties are known, which is safe.
                 let _ = kept.add_equal_conditions(Arc::clone(first), Arc::clone(other));
             }
         }

@@ -13,7 +13,7 @@ use super::hiding::HidingExec;
 use crate::optimizer::PlanRef;
 use crate::optimizer::below::{scans_array, with_child};
 
-/// The aggregate without its limit, if it would fail with it.
+/// The aggregate without its limit, if the limit would make it fail.
 ///
 /// DataFusion gives an aggregate without functions the limit above it (`LimitedDistinctAggregation`), provided that
 /// its rows have no order: with one it would run as a top-k, which needs a direction that the rule does not set. If
@@ -57,8 +57,8 @@ pub(crate) fn of_each_partition(plan: &PlanRef) -> Result<Option<PlanRef>> {
     }
 }
 
-/// The plan with its limit, below nodes that keep all rows, as a limit of each partition; `rows` are needed of all
-/// partitions together.
+/// The plan with its limit, below nodes that keep all rows, as a limit of each partition; all partitions together must have
+/// `rows`.
 fn limited(plan: &PlanRef, rows: usize) -> Result<Option<PlanRef>> {
     let keeps_rows = plan.is::<ProjectionExec>() || plan.is::<HidingExec>();
     if let ([input], true) = (&plan.children()[..], keeps_rows) {

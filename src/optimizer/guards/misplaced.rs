@@ -1,4 +1,4 @@
-//! Expressions that no operator can evaluate. DataFusion reports them by printing its own structures.
+//! Expressions that no operator can evaluate. DataFusion's errors for them print its own structures.
 //!
 //! A window function in SET or WHERE, and a scalar subquery whose dependence on the outer query isn't an equality, pass all
 //! checks of DataFusion. Its last step then fails with "Physical plan does not support logical expression

@@ -1,7 +1,7 @@
 //! `IN (SELECT …)` inside a larger condition.
 //!
 //! As a condition of WHERE, `x IN (SELECT y …)` becomes a join that handles NULL correctly. Below OR, NOT or CASE,
-//! DataFusion makes a column of it that says whether the join found a match, and is never NULL: `NOT (x IN (SELECT y
+//! DataFusion makes a column of it that shows whether the join found a match, and is never NULL: `NOT (x IN (SELECT y
 //! …)) OR …` keeps rows for which the answer is unknown. Before DataFusion rewrites such an expression, the optimizer
 //! rule here adds the cases in which it is NULL:
 //!

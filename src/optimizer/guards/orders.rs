@@ -17,7 +17,7 @@ use super::hiding::{HiddenClaims, HidingExec};
 use crate::optimizer::PlanRef;
 use crate::optimizer::below::{rewritten_below, scans_array, with_children};
 
-/// The node over sorted inputs, if one of them is not in the required order.
+/// The node over sorted inputs, if one of the inputs is not in the required order.
 ///
 /// DataFusion pushes a sort through a semi join, an anti join and the like to where the rows are in order already, and
 /// removes it there. If they are in order because a column is unique (the groups of an aggregate), the node above,
@@ -66,10 +66,10 @@ pub(crate) fn above_skipped(plan: &PlanRef) -> Result<PlanRef> {
 
 /// The plan in which no projection over an array declares wrong columns unique, if orders are required.
 ///
-/// The groups of an aggregate are unique, and DataFusion records by which columns. A projection above should keep
-/// that, but looks the columns up by their indexes in its output instead of its input
-/// (`EquivalenceProperties::projected_constraints`). So another column may be treated as unique, and if rows are in
-/// the order of that column, the other terms of ORDER BY are removed.
+/// The groups of an aggregate are unique, and DataFusion records the columns that make them unique. A projection above should
+/// keep this record, but looks the columns up by their indexes in its output instead of its input
+/// (`EquivalenceProperties::projected_constraints`). So another column may be treated as unique, and if rows are in the order
+/// of that column, the other terms of ORDER BY are removed.
 ///
 /// Before DataFusion uses orders, the [rule](crate::optimizer) inserts a [node](HidingExec) below each projection
 /// that declares too much, if a node above requires an order. The node passes rows on unchanged and declares no
@@ -89,7 +89,7 @@ pub(crate) fn without_false_keys(plan: &PlanRef) -> Result<PlanRef> {
     Ok(guarded.unwrap_or_else(|| Arc::clone(plan)))
 }
 
-/// Whether a node declares columns unique that its input does not prove to be.
+/// Whether a node declares columns unique although its input does not prove it.
 fn claims_false_key(plan: &dyn ExecutionPlan) -> bool {
     let (sources, own_key): (Vec<_>, _) = if let Some(node) = plan.downcast_ref::<ProjectionExec>()
     {
@@ -120,7 +120,7 @@ fn claims_false_key(plan: &dyn ExecutionPlan) -> bool {
     claimed.iter().any(false_key)
 }
 
-/// Whether the columns `key` of an output are unique because some of the input's are, given the sources of each.
+/// Whether the columns `key` of an output are unique because some columns of the input are, given the source of each.
 fn follows(key: &[usize], sources: &[Arc<dyn PhysicalExpr>], proven: &Constraints) -> bool {
     let shown = key
         .iter()
@@ -141,12 +141,11 @@ fn columns(key: &Constraint) -> &[usize] {
 
 /// The plan in which no aggregate with grouping sets over an array shows the properties of its input.
 ///
-/// Their groups show NULL for the columns that a group leaves out, so an order of the rows, a constant column (`WHERE
-/// a = 1`) or the equality of two columns no longer holds. DataFusion still assumes them
-/// (`AggregateExec::compute_properties`), removes sorts above, and emits groups before all of their rows have come. It
-/// also treats the grouping columns as unique, which they are not: a NULL among the rows and a NULL for a column that
-/// is left out look the same. Before DataFusion uses orders, the [rule](crate::optimizer) inserts a
-/// [node](HidingExec) above each such aggregate that hides these properties.
+/// The rows of its groups have NULL in the columns that a group leaves out, so an order of the rows, a constant column (`WHERE
+/// a = 1`) or the equality of two columns no longer holds. DataFusion still assumes them (`AggregateExec::compute_properties`),
+/// removes sorts above, and emits groups before all of their rows have come. It also treats the grouping columns as unique.
+/// They are not, because a NULL among the rows looks the same as a NULL for a column that is left out. Before DataFusion uses
+/// orders, the [rule](crate::optimizer) inserts a [node](HidingExec) above each such aggregate, which hides these properties.
 pub(crate) fn without_claims(plan: &PlanRef) -> Result<PlanRef> {
     let hide = |plan: PlanRef| {
         let aggregate = plan.downcast_ref::<AggregateExec>();

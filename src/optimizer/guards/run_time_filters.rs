@@ -34,14 +34,14 @@ use crate::optimizer::below::{scan, scans_array, with_children};
 /// The identities of filters.
 type TrustedFilters = HashSet<u64>;
 
-/// The plan whose scans have no filters that they must not use.
+/// The plan whose scans have only filters that they may use.
 pub(crate) fn only_trusted(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let changed = without_untrusted(plan, &TrustedFilters::new())?;
     Ok(changed.unwrap_or_else(|| Arc::clone(plan)))
 }
 
-/// The node without filters that are not trusted; `None` if it has no such filters. `above` are the filters from above
-/// it.
+/// The node without filters that are not trusted; `None` if it has no such filters. `above` are the filters that it gets from
+/// above.
 fn without_untrusted(
     plan: &Arc<dyn ExecutionPlan>,
     above: &TrustedFilters,
@@ -79,9 +79,9 @@ fn without_untrusted(
     changed.then(|| with_children(plan, children)).transpose()
 }
 
-/// The input of a node that only evaluates a dynamic filter: DataFusion inserts such a node below a sort whose input
-/// does not accept the filter. The sort checks every row itself, and the scan has the filter where it may be used; the
-/// node would keep the filter of the first run when the plan is reset and runs again. Plans without an array keep such
+/// The input of a node that only evaluates a dynamic filter. DataFusion inserts such a node below a sort whose input does not
+/// accept the filter. The node isn't needed: the sort checks every row itself, and the scan has the filter where it may be
+/// used. It would also keep the filter of the first run when the plan is reset and runs again. Plans without an array keep such
 /// nodes.
 fn below_dynamic(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let filter = plan.downcast_ref::<FilterExec>()?;

@@ -1,9 +1,9 @@
 //! Clauses after a table's name in FROM that DataFusion ignores.
 //!
-//! In the dialects of BigQuery, MsSQL, Snowflake and Databricks, `FROM t FOR SYSTEM_TIME AS OF '2024-01-01'` parses,
-//! and DataFusion plans the table in its current state. It also ignores TABLESAMPLE and selected partitions. Each of
-//! these changes the rows of the result, so each is an error here for any table, because no planner after this one
-//! would see it. Arrays as of a time have been planned before.
+//! In the dialects of BigQuery, MsSQL, Snowflake and Databricks, `FROM t FOR SYSTEM_TIME AS OF '2024-01-01'` parses, and
+//! DataFusion plans the table in its current state. It also ignores TABLESAMPLE and selected partitions. Each of these clauses
+//! changes the rows of the result, so each is an error here for any table, because no later planner would see it. Arrays as of
+//! a time are planned earlier.
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ impl AnalyzerRule for ValuesWithSubqueries {
                 changed = true;
                 union_of_rows(values).map(Transformed::yes)
             }
-            // The columns above may be NULL by now.
+            // The columns above may be nullable now.
             node if changed => node.recompute_schema().map(Transformed::yes),
             node => Ok(Transformed::no(node)),
         });
@@ -105,7 +105,7 @@ fn union_of_rows(values: Values) -> Result<LogicalPlan> {
     parts.extend(plain_rows(&mut plain));
     match parts.len() {
         1 => Ok(parts.remove(0)),
-        // One node, however many rows there are.
+        // One node is enough, however many rows there are.
         _ => {
             let parts = parts.into_iter().map(Arc::new).collect();
             Union::try_new_with_loose_types(parts).map(LogicalPlan::Union)

@@ -101,7 +101,7 @@ fn stays_in_place(changed: &ChangedArray<'_>, clauses: &[MergeIntoClause]) -> bo
     })
 }
 
-/// The new value of a column: what the clause that applies says.
+/// The new value of a column, by the clause that applies.
 fn value(
     changed: &ChangedArray<'_>,
     clauses: &[MergeIntoClause],
@@ -258,7 +258,7 @@ fn first_clause(clauses: &[MergeIntoClause]) -> Result<Expr> {
     Ok(Expr::Case(Case::new(None, cases, None)))
 }
 
-/// The value of a column of a row that is inserted: that given, or the default.
+/// The value of a column of an inserted row: the given value, or the default.
 fn inserted(changed: &ChangedArray<'_>, columns: &[String], values: &[Expr], name: &str) -> Expr {
     let place = if columns.is_empty() {
         changed.source.schema().index_of(name).ok()

@@ -1,11 +1,10 @@
 //! INSERT, DELETE, UPDATE and MERGE INTO.
 //!
-//! DataFusion gives a table a list of filters, taken from the optimized plan, whose rows it is to delete or update. A WHERE
-//! that is constant, or has a subquery or a LIMIT, leaves too few filters, and the statement would change rows that it does not
+//! DataFusion gives a table a list of filters from the optimized plan, which select the rows to delete or update. A WHERE that
+//! is constant, or has a subquery or a LIMIT, leaves too few filters, and the statement would change rows that it does not
 //! select. So an analyzer rule rewrites these statements before any other rule sees them: the rows to change are an ordinary
-//! query, with their old coordinates and new values as columns, and the statement inserts them into a target that knows what
-//! they mean. However the optimizer rewrites the query, the rows are the ones that it selects. Their values arrive
-//! [unchanged](values).
+//! query, with their old coordinates and new values as columns, and the statement inserts them into a target that defines their
+//! meaning. However the optimizer rewrites the query, it selects the same rows. Their values arrive [unchanged](values).
 //!
 //! The columns of changed rows are the old coordinates, the new row, whether the new row stays, and whether its coordinates
 //! were taken.
@@ -54,7 +53,7 @@ pub(crate) fn exactly_cast(call: &ScalarFunction) -> Option<&Expr> {
 pub(crate) fn install(builder: &mut SessionStateBuilder) {
     let rules = &mut builder.analyzer().get_or_insert_default().rules;
     if rules.iter().all(|rule| rule.name() != NAME) {
-        // Before all others, which resolve types and subqueries in what this writes.
+        // The rule must come before all others, which resolve types and subqueries in its output.
         rules.insert(0, Arc::new(ChangeStatements));
     }
 }
@@ -187,7 +186,7 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
     Ok(Some(putting(provider, statement, rows, op, meaning)))
 }
 
-/// The statement that puts rows into a target that knows what they mean.
+/// The statement that inserts rows into a target that defines their meaning.
 fn putting(
     array: &Arc<dyn TableProvider>,
     statement: &DmlStatement,

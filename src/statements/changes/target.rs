@@ -1,4 +1,4 @@
-//! The target of the rewritten statements: an array, and what the rows that are put into it mean.
+//! The target of the rewritten statements: an array, and the meaning of the rows that are inserted into it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::upstream::boxed_methods::forward_to_boxed;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-/// What the rows mean.
+/// The meaning of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowMeaning {
     /// Rows that are inserted.
@@ -40,9 +40,9 @@ pub(super) enum RowMeaning {
 pub(crate) struct ChangeTarget {
     table: Arc<dyn TableProvider>,
     meaning: RowMeaning,
-    /// The name of the table, and the rows, of a statement that is planned again if it met another one.
+    /// The name of the table, and the rows, of a statement that is planned again after a conflict.
     again: Option<(TableReference, Arc<LogicalPlan>)>,
-    /// What the scans of the statement see, if it scans the array.
+    /// The snapshots of the statement's scans, if it scans the array.
     statement: Option<Arc<StatementSnapshots>>,
 }
 
@@ -81,7 +81,7 @@ impl ChangeTarget {
         }
     }
 
-    /// The statement, whose later runs are not repeated themselves.
+    /// The statement for later runs, which do not repeat themselves.
     fn again(&self, session: &dyn Session, op: WriteOp) -> Option<Arc<ReplannedStatement>> {
         let (name, rows) = self.again.as_ref()?;
         let state = session.as_any().downcast_ref::<SessionState>()?;

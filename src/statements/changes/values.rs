@@ -141,7 +141,7 @@ struct ExactCast {
 /// A value that a cast would change or can't convert.
 struct LossyValue {
     row: usize,
-    /// What the value would become, if anything.
+    /// The value after the cast, if the cast can convert it.
     becomes: Option<String>,
 }
 
@@ -280,7 +280,7 @@ impl ScalarUDFImpl for NotNullCheck {
     }
 }
 
-/// The type of a dictionary's values; any other type itself.
+/// The type of a dictionary's values; any other type unchanged.
 fn plain(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,

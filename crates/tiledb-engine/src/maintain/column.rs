@@ -1,4 +1,4 @@
-//! The cells of one field of one tile, as stored bytes: nothing is converted, so what is copied keeps every bit.
+//! The cells of one field of one tile, as stored bytes: nothing is converted, so copies keep every bit.
 
 use std::ops::Range;
 

@@ -1,5 +1,4 @@
-//! The care of arrays: what is wrong with one, what is left over in its folders, and how it becomes smaller and faster
-//! without a change of what it says.
+//! The care of arrays: it finds damage and leftovers, and makes arrays smaller and faster without a change of their contents.
 
 pub mod check;
 mod column;

@@ -1,8 +1,8 @@
-//! Which fragments are merged with which, and what that gains: pure choices over a description of the fragments.
+//! Chooses which fragments are merged, and computes the gain: pure choices over a description of the fragments.
 //!
-//! Only neighbours in time are chosen, so that the order of fragments in time stays what it was; fragments that somebody
-//! names may lie apart where that changes nothing. A dense fragment owns every cell of its box, so dense fragments are only
-//! merged where their boxes fill the box around them: no cell that nobody wrote comes into being.
+//! Only neighbours in time are chosen, so that fragments stay in their order; named fragments may lie apart if that changes
+//! nothing. A dense fragment owns every cell of its box, so dense fragments are only merged if their boxes fill the box around
+//! them: the merged fragment has no cell that nobody wrote.
 
 mod boxes;
 
@@ -56,7 +56,7 @@ impl Default for MergeGrouping {
     }
 }
 
-/// What makes a set of fragments one that can be merged.
+/// The conditions under which a set of fragments can be merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergeTerms {
     /// The array is dense.
@@ -69,14 +69,14 @@ pub struct MergeTerms {
     pub fills_gaps: bool,
 }
 
-/// Why a set of fragments cannot be merged.
+/// The reason why a set of fragments cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
     /// This fragment cannot be merged.
     Unmergeable(String),
-    /// This fragment, which is not among them, lies between them in time.
+    /// This fragment, which is not in the set, lies between them in time.
     Between(String),
-    /// The box around the fragments has cells that none of them wrote; their number, if they can be counted.
+    /// The box around the fragments has cells that none of them wrote; the number of these cells, if it can be counted.
     Gaps(Option<u128>),
     /// The box around the fragments, with cells that none of them wrote, lies over this older fragment.
     Hidden(String),
@@ -162,7 +162,7 @@ fn merge_whole(
             obstacle(all, group, terms).is_none()
         };
         let least = start + grouping.min_fragments.max(2);
-        // A long run is halved, so that a choice among thousands of fragments stays cheap.
+        // A long run is shortened by eighths, so that a choice among thousands of fragments stays cheap.
         let mut ends = Vec::new();
         let mut len = run.len() - start;
         while start + len >= least {
@@ -179,8 +179,8 @@ fn merge_whole(
     }
 }
 
-/// Groups by size: the cheapest first, which gains one fragment less for each of its bytes; of groups that cost about the
-/// same the older one.
+/// Groups by size, the cheapest first: it writes the fewest bytes for each fragment that it saves. The older of two groups with
+/// about the same cost comes first.
 fn merge_parts(
     all: &[MergeCandidate],
     run: &[usize],
@@ -219,7 +219,7 @@ fn merge_parts(
         None
     };
     let mut found = (0..run.len()).filter_map(longest).collect::<Vec<_>>();
-    // Bytes to write for each fragment that there is less; a difference below a quarter does not count.
+    // Bytes to write for each saved fragment; a difference below a quarter does not count.
     let cost = |(sum, start, end): &(u64, usize, usize)| {
         let gained = (end - start - 1).max(1) as f64;
         ((*sum as f64 / gained).max(1.0).ln() / 1.25_f64.ln()).floor()
@@ -237,7 +237,7 @@ fn merge_parts(
     }
 }
 
-/// What keeps fragments from being merged; `group` are indices into `all`, ascending.
+/// The obstacle to a merge, if there is one; `group` are indices into `all`, ascending.
 pub fn obstacle(all: &[MergeCandidate], group: &[usize], terms: MergeTerms) -> Option<Obstacle> {
     let members = || group.iter().filter_map(|index| all.get(*index));
     if let Some(member) = members().find(|c| !c.mergeable) {

@@ -1,23 +1,23 @@
-//! What maintenance did, or would do: the same rows of the same columns, dry or wet.
+//! The report of maintenance: one row for each thing that was done, or would be done in a dry run.
 
-/// One thing that was done, or would be.
+/// A thing that was done, or would be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportRow {
-    /// What is cared for: fragments, commits, …
+    /// The kind of files: fragments, commits, …
     pub mode: &'static str,
-    /// What is done with it.
+    /// The action.
     pub action: &'static str,
-    /// The file or folder that comes into being or goes, relative to the array.
+    /// The file or folder that is created or removed, relative to the array.
     pub object: String,
     /// The number of files or folders that are read or replaced.
     pub inputs: u64,
     /// Bytes that are read.
     pub bytes_read: u64,
-    /// Bytes that were written; `None` if that is not known before.
+    /// Bytes that were written; `None` if the number isn't known in advance.
     pub bytes_written: Option<u64>,
     /// Bytes that are removed, or that a vacuum will remove.
     pub bytes_freed: u64,
-    /// What is better afterwards.
+    /// The benefit.
     pub gain: String,
     /// Whether it was done.
     pub outcome: StepOutcome,
@@ -26,11 +26,11 @@ pub struct ReportRow {
 /// Whether something was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepOutcome {
-    /// It would be.
+    /// It would be done.
     Planned,
-    /// It was.
+    /// It was done.
     Done,
-    /// It was not, for this reason, and nothing has changed.
+    /// It was not done, for this reason, and nothing has changed.
     Skipped(String),
 }
 

@@ -1,4 +1,4 @@
-//! One field of one fragment: where its tiles are, and how they are decoded to cells as they are stored.
+//! One field of one fragment: the places of its tiles, and their decoding to cells as they are stored.
 //!
 //! The field is read by the fragment's own schema. Cells keep every bit: text may be invalid, and NaN keeps its payload.
 

@@ -1,9 +1,8 @@
 //! The announcement of a change that writes no fragment. Other writers must see it before its commit, just as they see a
 //! complete fragment.
 //!
-//! The announcement is written before its statement looks for changes of others, and removed when the statement has ended. The
-//! subtle part: if a statement is cancelled, its file is removed in the background, and a file that stays counts for 20
-//! seconds.
+//! A statement writes its announcement before it looks for changes of others, and removes it at the end. The subtle part: if a
+//! statement is cancelled, its file is removed in the background, and a file that stays counts for 20 seconds.
 
 use std::mem;
 

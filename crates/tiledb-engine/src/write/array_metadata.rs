@@ -1,6 +1,6 @@
 //! Key-value metadata of arrays and groups: keys are set and deleted by one more file, which readers replay after the others.
 //!
-//! The metadata are a log, so nobody's change spoils another one and nothing is checked. The subtle thing: a file names each key
+//! The metadata are a log: no change can spoil another one, so nothing is checked. The subtle thing: a file names each key
 //! once, in order, as libtiledb writes it, and the last change of a key counts.
 
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl MetadataEdit {
         self.set(key, value.context("key", || key)?)
     }
 
-    /// Deletes a key, whether or not it is there.
+    /// Deletes a key, whether or not it exists.
     ///
     /// # Errors
     /// The key is empty.
@@ -93,7 +93,7 @@ impl MetadataEdit {
         time: "Makes the changes as of this time, in milliseconds since 1970, instead of the present."
     }
 
-    /// What changes, in words.
+    /// The changes, in words.
     pub fn changes(&self) -> Vec<String> {
         let entries = self.entries.iter();
         let words = entries.map(|(key, value)| {
@@ -106,7 +106,7 @@ impl MetadataEdit {
         words.collect()
     }
 
-    /// Makes the changes: the name of the file that holds them, `None` if there are none.
+    /// Makes the changes, and returns the name of the file that holds them; `None` if there are none.
     ///
     /// # Errors
     /// There is neither an array nor a group, the array is encrypted with another key, or the storage fails.

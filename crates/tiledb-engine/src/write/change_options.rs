@@ -1,4 +1,4 @@
-//! What every change of an array or a group can be given: the key, the time and the clock.
+//! The options of every change of an array or a group: the key, the time and the clock.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl ChangeOptions {
         self.clock.in_engine(storage.engine())
     }
 
-    /// The chosen time, or the present of `clock`.
+    /// The chosen time, or the current time of `clock`.
     pub async fn time(&self, clock: &Clock) -> TimestampMs {
         match self.time {
             Some(time) => time,

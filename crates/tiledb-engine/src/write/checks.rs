@@ -1,5 +1,5 @@
-//! What every cell must be before it is written: inside the domain and the current domain, in global order, and, where the
-//! array forbids duplicates, the only one with its coordinates.
+//! Checks every cell before it is written: it must lie inside the domain and the current domain, follow in global order and, if
+//! the array forbids duplicates, be the only one with its coordinates.
 
 use std::cmp::Ordering;
 
@@ -91,7 +91,7 @@ impl BatchCoordinates {
 /// The coordinates of rows whose first columns are the dimensions.
 ///
 /// # Errors
-/// A coordinate cannot be stored; its row in the batch and its dimension are named.
+/// A coordinate cannot be stored; the error names its row in the batch and its dimension.
 pub fn coordinates(
     dimensions: &[Dimension],
     writers: &[CellWriter],
@@ -168,8 +168,8 @@ impl CellChecker {
         })
     }
 
-    /// Checks the next cells, by their coordinates in each dimension. `numbers` are what they are sorted by, if each cell of
-    /// the domain has a number of its own.
+    /// Checks the next cells, by their coordinates in each dimension. `numbers` are the numbers that the cells are sorted by,
+    /// if each cell of the domain has its own.
     ///
     /// # Errors
     /// A cell lies outside, or another one has its coordinates.
@@ -222,7 +222,7 @@ impl CellChecker {
         Ok(())
     }
 
-    /// Checks cells in no order, given their coordinates in each dimension.
+    /// Checks that cells, in any order, lie inside, given their coordinates in each dimension.
     ///
     /// # Errors
     /// A cell lies outside.
@@ -241,8 +241,8 @@ impl CellChecker {
         ))
     }
 
-    /// Compares two cells that follow each other. Places on a Hilbert curve are not computed again: there, only equal cells
-    /// are told.
+    /// Compares two cells that follow each other. Places on a Hilbert curve are not computed again, so along one, only equal
+    /// cells are recognised.
     fn compare<'a>(&self, at: impl Fn(usize) -> (Coordinate<'a>, Coordinate<'a>)) -> Ordering {
         if self.order.hilbert().is_none() {
             return self.order.compare(at);

@@ -1,4 +1,4 @@
-//! The time of changes, and names that nobody else has (specification: "Timestamped Name").
+//! The time of changes, and unique names (specification: "Timestamped Name").
 //!
 //! The subtle thing: a delete also hits cells written in its own millisecond, so no two changes of an engine share one. The
 //! clock waits for the next millisecond instead of running ahead, because a reader sees nothing of the future.
@@ -39,8 +39,8 @@ struct ManualTime {
 }
 
 impl Clock {
-    /// The clock of this machine, as all changes in the shared engine use it. A change in another engine uses that of
-    /// [its engine](Self::in_engine).
+    /// The clock of this machine, as all changes in the shared engine use it. A change in another engine uses the clock of [its
+    /// engine](Self::in_engine).
     pub fn system() -> Self {
         Self::of_engine(&Engine::shared())
     }
@@ -48,7 +48,7 @@ impl Clock {
     /// The clock that all changes in an engine share.
     pub fn of_engine(engine: &Engine) -> Self {
         let source = ClockSource::System;
-        // The processes of a simulated world share a thread and an engine, and no clock.
+        // The processes of a simulated world share a thread and an engine, but no clock.
         #[cfg(any(test, feature = "testing"))]
         if crate::simulated::world().is_some() {
             let ticks = Arc::default();
@@ -83,7 +83,7 @@ impl Clock {
         }
     }
 
-    /// The present, which no other change of the engine has.
+    /// The current time, as a millisecond that no other change of the engine has.
     pub async fn fresh_time(&self) -> TimestampMs {
         let mut waited = Duration::ZERO;
         loop {
@@ -95,18 +95,18 @@ impl Clock {
         }
     }
 
-    /// Waits so long.
+    /// Waits for this long.
     pub async fn wait(&self, time: Duration) {
         #[cfg(any(test, feature = "testing"))]
         if let Some(world) = crate::simulated::world() {
             return world.wait(time).await;
         }
         let slept = tokio::task::spawn_blocking(move || std::thread::sleep(time));
-        // A runtime that is shut down no longer sleeps; who waits in a loop needs a limit.
+        // A runtime that is shut down no longer sleeps, so a loop of waits needs a limit.
         let _ = slept.await;
     }
 
-    /// Waits for a part of `longest` that is chosen at random, so that those who met do not meet again.
+    /// Waits for a random part of `longest`, so that changes that collided don't collide again.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -116,7 +116,7 @@ impl Clock {
         Ok(())
     }
 
-    /// A name of 32 hexadecimal digits that nobody else has.
+    /// A unique name of 32 hexadecimal digits.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -163,9 +163,9 @@ impl Clock {
         ))
     }
 
-    /// The present, or `None` if another change has it.
+    /// The current millisecond, or `None` if another change has it.
     fn try_next(&self, impatient: bool) -> Option<TimestampMs> {
-        // The lock is taken first, so that the times of callers who meet ascend.
+        // The lock is taken first, so that the times of concurrent callers ascend.
         let mut ticks = self.ticks();
         let now = self.source.now();
         (now.0 > ticks.last_ms || impatient).then(|| {

@@ -22,7 +22,7 @@ use crate::storage::Storage;
 /// The folder of commits.
 const COMMITS_FOLDER: &str = "__commits";
 
-/// What a commit made visible.
+/// The fragments that a commit made visible, and its files.
 #[derive(Debug, Default)]
 pub struct CommittedFiles {
     /// The folders of the fragments.
@@ -101,11 +101,11 @@ fn late() -> Error {
     )
 }
 
-/// Commits fragments: afterwards, every reader sees all of them. No fragments need no commit.
+/// Commits fragments: afterwards, every reader sees all of them. Without fragments, nothing is committed.
 ///
 /// # Errors
-/// The store fails. Whether the change is visible is then not known, if the answer of the store was lost; it is visible
-/// whole or not at all. So the files of the fragments stay.
+/// The store fails. If its answer was lost, the change may be visible, whole, or not visible at all. So the files of the
+/// fragments stay.
 pub async fn commit(
     storage: &Storage,
     clock: &Clock,
@@ -179,10 +179,10 @@ fn commit_file(
 
 /// Announces that a fragment is about to replace others; `replaced` are their folders.
 ///
-/// The list is put beside the commits before the commit ([`staged_vacuum`]): readers that know it see one or the other at
-/// every moment, what a crash leaves can be completed by [`complete_replacement`], and whoever is about to replace the same
-/// fragments finds it. Whoever goes on must list the commits afterwards: what was committed before is seen then, and what
-/// is committed later finds this.
+/// The list is put beside the commits before the commit ([`staged_vacuum`]). Readers that know it see either the old fragments
+/// or the new one at every moment, [`complete_replacement`] can complete what a crash leaves, and other writers that want to
+/// replace the same fragments find the list. The caller must list the commits afterwards: the listing holds all earlier
+/// commits, and the authors of later ones find this list.
 ///
 /// [`staged_vacuum`]: crate::format::commit::staged_vacuum
 ///
@@ -197,11 +197,11 @@ pub async fn announce_replacement(
     storage.create_file(&staged, replaced_list(replaced)).await
 }
 
-/// Commits a fragment that was announced: afterwards every reader sees it, and none of those that it replaces. `false` if
-/// another writer has taken its author for dead and removed it; then the fragment must be withdrawn.
+/// Commits an announced fragment: afterwards every reader sees it, and none of the fragments that it replaces. Returns `false`
+/// if another writer considered its author dead and removed the announcement; then the fragment must be withdrawn.
 ///
 /// # Errors
-/// The store fails. Whether the change is visible is then not known; it is visible whole or not at all.
+/// The store fails. The change is then visible, whole, or not visible at all.
 pub async fn commit_replacement(
     storage: &Storage,
     fragment: &mut StagedFragment,
@@ -233,7 +233,7 @@ fn replaced_list(replaced: &[String]) -> Bytes {
     Bytes::from(encode_vacuum(replaced.iter().map(String::as_str)))
 }
 
-/// Does what is left after the commit of a fragment that replaces others.
+/// Completes the replacement after the commit of a fragment that replaces others.
 ///
 /// # Errors
 /// The store fails.
@@ -244,7 +244,7 @@ pub async fn complete_replacement(storage: &Storage, name: &str, list: Bytes) ->
     storage.remove_file(&staged).await
 }
 
-/// Takes a fragment back that replaces others, whether or not it is committed; they are visible again.
+/// Takes back a fragment that replaces others, whether or not it is committed; the others are visible again.
 ///
 /// # Errors
 /// The store fails.
@@ -272,8 +272,8 @@ pub async fn commit_delete(storage: &Storage, delete: &NewDeleteFile) -> Result<
 /// Commits a delete and fragments so that they become visible together. Both have the same time, so the fragments record the
 /// delete as processed. Otherwise it would delete their cells.
 ///
-/// The delete is then put as a file of its own, too, because libtiledb looks for that when it consolidates commits. It
-/// changes nothing for readers, so a failure of that is only logged.
+/// Afterwards the delete gets a file of its own, too, because libtiledb looks for that file when it consolidates commits. The
+/// file changes nothing for readers, so a failure to put it is only logged.
 ///
 /// # Errors
 /// The store fails, as in [`commit`].
@@ -296,7 +296,7 @@ pub async fn commit_with_delete(
     Ok(())
 }
 
-/// A single file that names everything.
+/// A single file that commits everything.
 fn list_of(
     storage: &Storage,
     clock: &Clock,

@@ -17,7 +17,7 @@ use crate::geometry::key;
 pub struct RawTile {
     /// One for each field of [`WrittenFields::fields`].
     pub fields: Vec<StoredCells>,
-    /// The cells that are none of the padding at the edge of a dense fragment.
+    /// The cells that aren't padding at the edge of a dense fragment.
     pub real: Vec<Range<usize>>,
 }
 
@@ -62,7 +62,7 @@ pub struct EncodedField {
     pub var: Option<(Vec<u8>, u64)>,
     /// The validity of a nullable field.
     pub validity: Option<Vec<u8>>,
-    /// What is known of the values.
+    /// The statistics of the values.
     pub statistics: WrittenTileStatistics,
 }
 

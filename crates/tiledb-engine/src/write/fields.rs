@@ -37,11 +37,11 @@ pub struct WrittenField {
     pub nullable: bool,
     /// The filters of its values.
     pub filters: FilterList,
-    /// What is known of each of its tiles.
+    /// The statistics of its tiles.
     pub statistics: WrittenStatisticsKind,
 }
 
-/// The fields of a fragment that is written, and what all of them share.
+/// The fields of a fragment that is written, and their common properties.
 #[derive(Debug)]
 pub struct WrittenFields {
     /// The schema of the fragment.
@@ -54,11 +54,12 @@ pub struct WrittenFields {
     pub slots: FieldSlots,
     /// Dimensions first, then attributes, each in the order of the schema, then the times of cells.
     pub fields: Vec<WrittenField>,
-    /// What the fragment records of each cell besides its fields.
+    /// The facts that the fragment records about each cell besides its fields.
     pub recorded: RecordedFields,
 }
 
-/// What a consolidated fragment records of its cells (specification: "Fragment Metadata File", Processed Conditions).
+/// The facts that a consolidated fragment records about its cells (specification: "Fragment Metadata File", Processed
+/// Conditions).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedFields {
     /// Whether each cell has the time at which it was written.
@@ -171,7 +172,7 @@ impl WrittenFields {
 }
 
 impl WrittenField {
-    /// What the filters of the values depend on.
+    /// The context of the filters of the values.
     pub(super) fn values_context(&self, schema: &ArraySchema) -> Result<TileContext> {
         if self.is_time() {
             return Ok(cell_numbers_context(schema, FormatVersion::WRITTEN));
@@ -204,12 +205,12 @@ impl WrittenField {
     }
 }
 
-/// What the filters of offsets depend on.
+/// The context of the filters of offsets.
 pub(super) fn offsets_context(schema: &ArraySchema) -> TileContext {
     context(Datatype::UInt64, schema)
 }
 
-/// What the filters of validity depend on.
+/// The context of the filters of validity.
 pub(super) fn validity_context(schema: &ArraySchema) -> TileContext {
     context(Datatype::UInt8, schema)
 }

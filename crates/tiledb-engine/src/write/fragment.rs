@@ -142,7 +142,7 @@ impl FragmentWriter {
         }
     }
 
-    /// Writes what is left; returns the footer and the bytes of all files.
+    /// Writes the rest; returns the footer and the bytes of all files.
     async fn complete(
         &mut self,
         columns: Vec<ColumnFiles>,
@@ -190,7 +190,7 @@ impl StagedFragment {
         self.tiles
     }
 
-    /// What orders fragments by age: the time, and the name.
+    /// The key that orders fragments by age: the time, and the name.
     pub fn age(&self) -> (u64, &String) {
         (self.name.t1, &self.name.name)
     }
@@ -200,7 +200,7 @@ impl StagedFragment {
         self.folder.path()
     }
 
-    /// Says that the fragment may become visible from now on, so that dropping it leaves its files.
+    /// Records that the fragment may become visible from now on, so that dropping it leaves its files.
     pub(super) fn keep(&mut self) {
         self.folder.keep();
     }

@@ -27,9 +27,9 @@ pub struct OpenedTarget {
     pub snapshot: Snapshot,
     /// The options that the types of columns depend on.
     pub types: TypeOptions,
-    /// What a NULL means in attributes where only certain stored numbers show as NULL.
+    /// How a NULL is stored in attributes where only certain stored numbers show as NULL.
     pub nulls: NullPolicy,
-    /// The time of the write; `None` is the present when the first fragment is begun.
+    /// The time of the write; `None` is the time at which the first fragment is begun.
     pub time: Option<TimestampMs>,
     /// The source of times and names.
     pub clock: Clock,
@@ -57,7 +57,7 @@ impl OpenedTarget {
     }
 }
 
-/// What the commit of a fragment deletes besides adding cells.
+/// The cells that the commit of a fragment deletes.
 #[derive(Debug, Clone, Copy)]
 pub enum DeleteScope<'a> {
     /// Nothing.

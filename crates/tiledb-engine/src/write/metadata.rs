@@ -1,5 +1,5 @@
 //! The metadata file of a fragment (specification: "Fragment Metadata File"): one generic tile for each section, then the
-//! footer, which says where they are, and its length.
+//! footer, which holds the places of the sections, and then the footer's length.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::format::fragment::rtree::Mbrs;
 use crate::format::fragment::statistics::{FragmentStatistics, SlotStatistics, TileMinMax};
 use crate::format::version::FormatVersion;
 
-/// What the metadata say of one field.
+/// The metadata of one field.
 #[derive(Debug, Default)]
 pub(super) struct FieldSections {
     /// Where tiles start in the file of values or offsets.
@@ -32,7 +32,7 @@ pub(super) struct FieldSections {
     pub file_bytes: [u64; 3],
 }
 
-/// What the footer says of the whole fragment.
+/// The part of the footer that describes the whole fragment.
 #[derive(Debug)]
 pub(super) struct FragmentSummary {
     /// The non-empty domain.
@@ -43,7 +43,7 @@ pub(super) struct FragmentSummary {
     pub last_tile_cells: u64,
 }
 
-/// Appends sections and remembers where they start.
+/// Appends sections and returns where they start.
 struct WrittenSections {
     bytes: Vec<u8>,
     key: Option<Arc<EncryptionKey>>,

@@ -1,4 +1,4 @@
-//! Changes of arrays: what is put where, in which order, and what makes it visible.
+//! Changes of arrays: the files that they put, in which order, and the step that makes them visible.
 //!
 //! A change becomes visible in one last step. Until then, every reader sees the array as it was. What a crash leaves behind is
 //! never read; `check` lists it, and `vacuum` removes it. No file is ever overwritten by one with another meaning.
@@ -18,9 +18,10 @@
 //! | write deletes in another form | | their files in place, each by itself ([`delete`]) |
 //! | replace fragments by one | its files, `__commits/<name>.vac.staged` | `__commits/<name>.wrt`; then `<name>.vac`, and the staged file goes |
 //!
-//! A change that depends on cells of others lists the array once more when its own fragments are complete: it gives way to what
-//! was committed since it read them, and to what is complete and older than itself ([`requirement`]). A change that has no
-//! fragment, or does more than its fragments show, first announces itself by a staged file ([`announcement`]).
+//! A change that depends on cells of others lists the array once more when its own fragments are complete. It gives way to
+//! changes that were committed since it read the cells, and to complete changes that are older than itself ([`requirement`]). A
+//! change that has no fragment, or does more than its fragments show, first announces itself by a staged file
+//! ([`announcement`]).
 //!
 //! On a local disk every step has survived a power cut before the next begins: files are synced, then their folder, then the
 //! commit is put, whole, and its folder is synced before success is reported. Stores behind a network are taken to be

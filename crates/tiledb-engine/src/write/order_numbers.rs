@@ -11,7 +11,7 @@ use crate::format::schema::ArraySchema;
 use crate::geometry::key::Coordinate;
 use crate::geometry::order_key::{KeyPart, OrderKeys};
 
-/// What the numbers of all rows of an array are computed with.
+/// Computes the numbers of all rows of an array.
 #[derive(Debug)]
 pub struct OrderNumbers {
     schema: Arc<ArraySchema>,
@@ -20,7 +20,7 @@ pub struct OrderNumbers {
 }
 
 impl OrderNumbers {
-    /// What the numbers of cells whose coordinates lie between `known` keys are computed with.
+    /// Prepares for the numbers of cells whose coordinates lie between `known` keys.
     ///
     /// # Errors
     /// The domain is damaged, or a dimension has no column.

@@ -1,7 +1,7 @@
 //! Tiles on their way to a fragment: filtered side by side on other threads, appended in their order.
 //!
-//! A tile is accounted for, with what its filtering makes of it, from its first cell until its bytes have been handed to the
-//! store. If the memory is used up, tiles that are on their way are waited for first.
+//! The memory of a tile, and of its filtered form, is reserved from its first cell until its bytes have been handed to the
+//! store. If the memory is used up, the pipeline first waits for tiles that are on their way.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::filter::EncryptionKey;
 use crate::format::domain_range::DomainRange;
 use crate::memory::budget::{Grant, MemoryBudget};
 
-/// So many tiles for each thread are on their way, so that none waits while tiles are appended and the next ones made.
+/// The tiles on their way for each thread, so that no thread waits while tiles are appended and the next ones made.
 pub const QUEUED: usize = 2;
 
 /// What has been written so far. It grows while a change runs, and may be looked at meanwhile.
@@ -188,7 +188,7 @@ impl TilePipeline {
         }
     }
 
-    /// Counts in `written` what is written.
+    /// Counts the written tiles in `written`.
     #[must_use]
     pub fn counted_in(self, written: &Arc<WrittenCounts>) -> Self {
         Self {

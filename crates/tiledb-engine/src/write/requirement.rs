@@ -1,4 +1,4 @@
-//! What must still hold when a change is committed: that nobody has written meanwhile to the cells it depends on.
+//! The requirement of a change at its commit: nobody has written meanwhile to the cells it depends on.
 //!
 //! Two writers that look at what is committed, and then commit, would both miss the other. So a change looks at what is
 //! complete and not committed, too: before it looks, its own files are complete, and a change without files is [announced]. So
@@ -48,7 +48,7 @@ pub enum RequiredRegion<'a> {
 /// What a change depends on.
 #[derive(Debug)]
 pub struct Requirement<'a> {
-    /// What it has seen of the array.
+    /// The contents of the array that it has read.
     pub read: &'a [SnapshotContents],
     /// The cells that nobody may have changed since.
     pub region: RequiredRegion<'a>,
@@ -63,7 +63,7 @@ pub struct Requirement<'a> {
 }
 
 impl<'a> Requirement<'a> {
-    /// Nobody has changed cells of a region since the change has `read` them.
+    /// Requires that nobody has changed cells of a region since the change has `read` them.
     pub fn unchanged(read: &'a [SnapshotContents], region: RequiredRegion<'a>) -> Self {
         Self {
             read,
@@ -74,9 +74,9 @@ impl<'a> Requirement<'a> {
         }
     }
 
-    /// What rows of a `time` depend on that a statement only inserts: a statement that replaces cells at a later time, and
-    /// hasn't seen these rows, would hide or delete them. If both statements only insert, the rows of the later time are
-    /// shown, as if their statement came after this one. So inserts of others don't matter, if `tolerates_inserts`.
+    /// The requirement of rows of a `time` that a statement only inserts. A statement that replaces cells at a later time, and
+    /// hasn't seen these rows, would hide or delete them. If both statements only insert, the rows of the later time are shown,
+    /// as if their statement came after this one. So inserts of others don't matter, if `tolerates_inserts`.
     pub fn of_insert(
         opened: &'a [SnapshotContents],
         time: Option<TimestampMs>,

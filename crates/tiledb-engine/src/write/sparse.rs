@@ -14,7 +14,7 @@ use crate::arrow::{CellWriter, StoredCells};
 use crate::error::{Error, Result};
 use crate::format::schema::Attribute;
 
-/// What a cell that was not deleted has instead of the time and the number of a delete.
+/// The value of a cell that was not deleted, in place of the time and the number of a delete.
 const NOT_DELETED: u64 = u64::MAX;
 
 /// Collects cells in global order until they fill a tile.
@@ -31,8 +31,8 @@ pub struct SparseTiler {
 }
 
 impl SparseTiler {
-    /// A tiler for columns that `writers` convert, one for each dimension and attribute. If the fragment records when its
-    /// cells were written and deleted, both is at `time`.
+    /// A tiler for columns that `writers` convert, one for each dimension and attribute. If the fragment records when its cells
+    /// were written and deleted, both times are `time`.
     ///
     /// # Errors
     /// The schema is damaged, or its capacity exceeds this machine's memory.
@@ -59,11 +59,11 @@ impl SparseTiler {
     }
 
     /// Adds rows, one column for each dimension and attribute, which follow in global order those before them; returns the
-    /// tiles that they fill. Of the rows that are `removed`, only the coordinates matter: they become deleted cells, which
-    /// hide what was there. If cells have `numbers` by which all are sorted, they are known to be in order by these.
+    /// tiles that they fill. Of the rows that are `removed`, only the coordinates matter: they become deleted cells, which hide
+    /// older ones. If cells have `numbers` by which all are sorted, the numbers prove their order.
     ///
     /// # Errors
-    /// A row cannot be stored; it is named by its coordinates.
+    /// A row cannot be stored; the error names its coordinates.
     pub fn push(
         &mut self,
         columns: &[ArrayRef],

@@ -1,4 +1,4 @@
-//! The folder of a fragment that nobody sees yet, and what becomes of it if nobody ever will.
+//! The folder of a fragment that isn't visible yet, and its removal if the fragment never becomes visible.
 //!
 //! A statement can fail, or its caller can drop it in the middle. Either way the folder is removed, unless the fragment was
 //! offered for a commit: a store that fails then may have committed it, so the folder stays, and `vacuum` decides.
@@ -34,17 +34,17 @@ impl StagingFolder {
         &self.path
     }
 
-    /// Says that the first file is about to be written.
+    /// Records that the first file is about to be written.
     pub(super) fn begin(&mut self) {
         self.removable = true;
     }
 
-    /// Says that the fragment may become visible from now on, so that its folder stays.
+    /// Records that the fragment may become visible from now on, so that its folder stays.
     pub(super) fn keep(&mut self) {
         self.removable = false;
     }
 
-    /// Removes the folder and waits for that. If the store refuses, the folder stays, and the log says so.
+    /// Removes the folder, and waits for that. If the store refuses, the folder stays, and a warning is logged.
     pub(super) async fn remove(mut self) {
         if mem::take(&mut self.removable) {
             remove(&self.storage, &self.path).await;

@@ -35,7 +35,7 @@ pub struct WrittenStatisticsKind {
     cell_bytes: Option<usize>,
 }
 
-/// Statistics of one field of one tile; what the field does not have is empty.
+/// Statistics of one field of one tile; those that the field does not have are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WrittenTileStatistics {
     /// The smallest value; zeros if there is none.

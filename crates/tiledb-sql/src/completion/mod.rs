@@ -1,7 +1,7 @@
-//! What Tab completes: keywords, tables, columns, functions, paths and the shell's commands.
+//! The completions of Tab: keywords, tables, columns, functions, paths and the shell's commands.
 //!
-//! `tokens` takes the statement apart, `wanted` finds what belongs at the cursor, and `paths` and `words` know what
-//! there is.
+//! `tokens` takes the statement apart, `wanted` finds the kind of word that belongs at the cursor, and `paths` and `words` list
+//! the candidates.
 
 mod paths;
 mod tokens;
@@ -18,7 +18,7 @@ use crate::commands::COMMANDS;
 use crate::describe::is_path;
 use crate::printing::OutputFormat;
 
-/// Completes what is typed into a session.
+/// Completes the text that a user types into a session.
 pub struct Completion {
     names: SessionNames,
 }
@@ -57,7 +57,7 @@ impl Completion {
         }
     }
 
-    /// A command of the shell, or what follows it; `line` is where it begins.
+    /// Completes a command of the shell, or its argument; the command begins at `line`.
     fn complete_command(&self, command: &str, line: usize) -> CompletionCandidates {
         let end = line + command.len();
         let blanks = command.len() - command.trim_start().len();
@@ -124,7 +124,7 @@ impl Completion {
             tables => tables.iter().flat_map(|t| self.names.columns(t)).collect(),
         };
         let mut pairs = names(word, columns);
-        // Nobody wants to see all keywords and functions there are.
+        // A list of all keywords and functions would be too long.
         if !word.is_quoted && !word.typed.is_empty() {
             let words = words::KEYWORDS.iter().map(|word| (*word).to_owned());
             pairs.extend(keywords(word, words));
@@ -134,7 +134,7 @@ impl Completion {
     }
 }
 
-/// The table that a qualifier means: one that the statement names, by its alias or its name, or else one of the session.
+/// The table that a qualifier means: a table of the statement, by its alias or its name, or else one of the session.
 fn qualified(qualifier: &[String], tables: &[NamedTable]) -> NamedTable {
     let is_it = |table: &&NamedTable| match (&table.alias, qualifier) {
         (Some(alias), [name]) => alias == name,
@@ -175,7 +175,7 @@ fn needs_quotes(name: &str) -> bool {
         || words::KEYWORDS.iter().any(is_keyword)
 }
 
-/// Keywords that begin like a word, in the case in which it is typed.
+/// Keywords that begin like a word, in the case in which the user types it.
 fn keywords(word: &TypedWord, words: impl Iterator<Item = String>) -> Vec<Pair> {
     if !word.qualifier.is_empty() || word.is_quoted {
         return Vec::new();
@@ -197,7 +197,7 @@ fn functions(word: &TypedWord, mut names: Vec<String>) -> Vec<Pair> {
     names.map(|name| plain(&format!("{name}("))).collect()
 }
 
-/// Paths inside of single quotes, which are closed behind a file.
+/// Paths inside of single quotes, which are closed after a file.
 fn quoted_paths(typed: &str, needs_slash: bool, is_closed: bool) -> Vec<Pair> {
     let typed = typed.replace("''", "'");
     let front = if needs_slash && !is_path(&typed) {
@@ -258,7 +258,7 @@ mod tests {
         Completion::new(ctx)
     }
 
-    /// A text with the bar, and what the word before the bar can become.
+    /// A text with a bar at the cursor, and the completions of the word before the bar.
     async fn check(cases: &[(&str, &[&str])]) {
         let completion = completion().await;
         for (text, expected) in cases {

@@ -1,18 +1,18 @@
-//! Files and folders of this machine that begin like a path that is being typed.
+//! Files and folders of this machine that begin like the typed path.
 //!
-//! Arrays and groups are folders, too, but whoever completes the path of one is done.
+//! Arrays and groups are folders, too, but a path is complete once it names one.
 
 use std::fs;
 use std::path::Path;
 
-/// A file or folder that a path can go on with.
+/// A file or folder that can complete a path.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PathEntry {
     /// The path as typed, completed.
     pub path: String,
-    /// The last part of it, to be listed.
+    /// The last part of the path, for the list.
     pub name: String,
-    /// The path goes on inside it.
+    /// Whether the path can go on inside it.
     pub is_folder: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The words of a statement that is still being typed.
 //!
-//! SQL's parser can't help here, because a line under the cursor is rarely a whole statement. So this module only tells words,
-//! quoted names, text and other characters apart, and finds which of them the end of the line is inside.
+//! SQL's parser can't help here, because a line under the cursor is rarely a whole statement. So this module only distinguishes
+//! words, quoted names, text and other characters, and finds which of them the line ends inside of.
 
 /// A piece of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum OpenToken {
     Comment,
 }
 
-/// The pieces of the last statement of a text, without what it ends in the middle of.
+/// The pieces of the last statement of a text, without an unfinished piece at its end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LastTokens {
     pub tokens: Vec<Token>,
@@ -39,7 +39,7 @@ impl Token {
         matches!(self, Self::Word(word) if word.eq_ignore_ascii_case(keyword))
     }
 
-    /// The name that this is, if it is one: in lower case unless it is quoted, as everywhere in SQL.
+    /// The name, if the token is one: in lower case unless it is quoted, as everywhere in SQL.
     pub fn name(&self) -> Option<String> {
         match self {
             Self::Word(word) => Some(word.to_lowercase()),
@@ -122,10 +122,10 @@ impl LastTokens {
         }
     }
 
-    /// The pieces of a text up to the end of its first statement, the last one too.
+    /// The pieces of a text up to the end of its first statement, including the last piece.
     pub fn of_rest(text: &str) -> Vec<Token> {
         let mut tokens = Self::of(&format!("{text} ")).tokens;
-        // A statement that begins behind a semicolon is another one.
+        // Another statement begins after a semicolon.
         if let Some((first, _)) = text.split_once(';') {
             tokens = Self::of(&format!("{first} ")).tokens;
         }

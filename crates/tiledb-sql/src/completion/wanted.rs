@@ -5,7 +5,7 @@ use super::tokens::{LastTokens, OpenToken, Token};
 /// The kind of word that fits at the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WantedWord {
-    /// Nothing that could be known.
+    /// Nothing that can be completed.
     Nothing,
     /// The first word of a statement.
     Statement(TypedWord),
@@ -13,10 +13,10 @@ pub enum WantedWord {
     Table(TypedWord),
     /// An expression: columns of these tables, functions, or the next keyword.
     Expression(TypedWord, Vec<NamedTable>),
-    /// The path of something that can be read or written; it begins at the offset `start`, behind a quote.
+    /// The path of a file to read or write; it begins at the offset `start`, behind a quote.
     Path {
         start: usize,
-        /// Whether only a text with a slash is a path, because a plain string may stand there, too.
+        /// Whether only a text with a slash is a path, because a plain string is possible, too.
         needs_slash: bool,
     },
 }
@@ -124,7 +124,7 @@ fn names_table(tokens: &[Token]) -> bool {
     false
 }
 
-/// Decides what a text in quotes is, by the words before it.
+/// Decides the meaning of a text in quotes by the words before it.
 fn path(tokens: &[Token], start: usize) -> WantedWord {
     if names_table(tokens) {
         return WantedWord::Path {
@@ -166,7 +166,7 @@ fn tables(tokens: &[Token]) -> Vec<NamedTable> {
     tables
 }
 
-/// The table that tokens begin with, and what follows it.
+/// The table at the beginning of tokens, and the rest of the tokens.
 fn table(tokens: &[Token]) -> Option<(NamedTable, &[Token])> {
     let (first, mut rest) = tokens.split_first()?;
     let mut name = match first {

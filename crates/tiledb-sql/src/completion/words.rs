@@ -1,5 +1,4 @@
-//! The words and names that are completed: those that statements are made of, and the tables, columns and functions
-//! that a session knows.
+//! The words and names for completion: the words of statements, and the tables, columns and functions that a session knows.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use tokio::runtime::Handle;
 
 use super::wanted::NamedTable;
 
-/// With what a statement begins, also in the shell alone.
+/// The words with which a statement begins, and those that only the shell takes.
 pub const STATEMENTS: [&str; 21] = [
     "ATTACH",
     "COPY",
@@ -116,7 +115,7 @@ pub const KEYWORDS: [&str; 77] = [
     "WHERE",
 ];
 
-/// Whoever presses Tab does not wait longer.
+/// The longest wait after Tab was pressed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The names that a session knows.
@@ -181,7 +180,7 @@ impl SessionNames {
             if let Ok(table) = ctx.table_provider(reference).await {
                 let schema = table.schema();
                 let names = schema.fields().iter().map(|field| field.name().clone());
-                // Nobody may be waiting any more.
+                // The completion may have given up the wait.
                 let _ = sender.send(names.collect());
             }
         });

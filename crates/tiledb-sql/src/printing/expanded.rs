@@ -87,7 +87,7 @@ impl ExpandedLayout {
         Ok(())
     }
 
-    /// The line above a row. Where there is room, a plus sign continues the line between names and values.
+    /// The line above a row. If there is room, a plus sign continues the line between names and values.
     fn heading(&self, number: usize) -> String {
         let mut heading = format!("-[ RECORD {number} ]-");
         let whole = self.names + " | ".len() + self.values;

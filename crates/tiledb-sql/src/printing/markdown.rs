@@ -1,4 +1,4 @@
-//! Results as tables of Markdown, to be pasted into a document; numbers stand right.
+//! Results as tables of Markdown, to be pasted into a document; numbers are aligned to the right.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::config::FormatOptions;
 use datafusion::error::Result;
 
-/// Prints all rows; the heading only, if there are none.
+/// Prints all rows; without rows, only the heading.
 pub fn print(
     out: &mut impl Write,
     schema: &SchemaRef,
@@ -37,7 +37,7 @@ pub fn print(
         let widths = cells
             .chain([&column.name])
             .map(|cell| super::text_width(cell));
-        // A rule has three characters at least.
+        // A rule has at least three characters.
         column.width = widths.max().unwrap_or_default().max(3);
     }
     let names = columns.iter().map(|column| column.name.as_str());

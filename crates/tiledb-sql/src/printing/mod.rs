@@ -1,4 +1,4 @@
-//! How results are printed: the format, the number of rows, and the lines below them.
+//! Prints results: the format, the number of rows, and the lines below them.
 //!
 //! Tables are printed by datafusion-cli's own code, so that results look the same; the other formats are ours.
 
@@ -47,21 +47,21 @@ pub enum OutputFormat {
 #[derive(Debug, Clone)]
 pub struct Printing {
     pub format: OutputFormat,
-    /// Tables are printed as one block for each row.
+    /// Whether tables are printed as one block for each row.
     pub expanded: bool,
-    /// Nothing but results is printed.
+    /// Whether only results are printed.
     pub quiet: bool,
-    /// Whether the time of a statement is printed; `None`: unless only results are.
+    /// Whether the time of a statement is printed; by default, unless only results are.
     pub timing: Option<bool>,
     pub max_rows: MaxRows,
-    /// The syntax of what is typed is highlighted.
+    /// Whether the syntax of typed text is highlighted.
     pub color: bool,
     pub pager: Pager,
-    /// Knows the requests made to storage.
+    /// Counts the requests made to storage.
     pub stores: Arc<InstrumentedObjectStoreRegistry>,
 }
 
-/// The rows of a statement, as far as they are shown.
+/// The rows of a statement, as many as are shown.
 pub struct PrintedRows<'a> {
     pub schema: SchemaRef,
     pub batches: &'a [RecordBatch],
@@ -80,7 +80,7 @@ enum ResultShape {
 }
 
 impl Printing {
-    /// The largest number of rows that are shown. Only tables, which people read, are cut; other formats go to programs.
+    /// The largest number of rows that are shown. Only tables, which people read, are cut; programs read the other formats.
     pub fn most_rows(&self) -> MaxRows {
         match self.format {
             OutputFormat::Table | OutputFormat::Automatic => self.max_rows,
@@ -108,13 +108,13 @@ impl Printing {
         began: Instant,
         options: &FormatOptions,
     ) -> Result<()> {
-        // Who looks at the rows in a pager takes as long as they like.
+        // The time must not include the user's reading in a pager.
         let elapsed = began.elapsed();
         let print = |out: &mut dyn Write| self.print_rows(out, rows, options);
         if self.pager.show(&mut running.stdout(), print)? == PagerOutcome::UntilInterrupt {
             running.take_signal_on_its_way();
         }
-        // To a pager Ctrl-C is a key like others.
+        // A pager takes Ctrl-C as an ordinary key, so only later signals interrupt.
         let after = Interruptible::begin();
         self.print_details(&mut after.stdout(), rows.count, rows.most, elapsed)
     }
@@ -142,7 +142,7 @@ impl Printing {
         }
     }
 
-    /// Prints some rows of a result that never ends; a table of it could never be laid out, so it is CSV.
+    /// Prints some rows of a result that never ends, as CSV, because the layout of a table needs all rows.
     pub fn print_part(
         &self,
         out: &mut impl Write,
@@ -158,7 +158,7 @@ impl Printing {
         Ok(out.flush()?)
     }
 
-    /// Prints what the rows of a statement decided.
+    /// Prints the choices that the rows of a statement made.
     pub fn print_choices(&self, out: &mut impl Write, choices: &[String]) -> Result<()> {
         if self.quiet || choices.is_empty() {
             return Ok(());
@@ -170,7 +170,7 @@ impl Printing {
         Ok(())
     }
 
-    /// Prints how many rows there are, and how long that took.
+    /// Prints the number of rows, and the time.
     pub fn print_details(
         &self,
         out: &mut impl Write,

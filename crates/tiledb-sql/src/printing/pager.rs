@@ -15,16 +15,16 @@ use crate::report;
 /// The variables that name a pager, the strongest first.
 const VARIABLES: [&str; 2] = ["TILEDB_SQL_PAGER", "PAGER"];
 const DEFAULT: &str = "less";
-/// Long lines are scrolled, not wrapped (S); colors work (R); what was shown last stays on the screen (X).
+/// Long lines are scrolled, not wrapped (S); colors work (R); the last screen stays visible (X).
 const LESS: &str = "RSX";
 /// The lines below the rows with their number, and the prompt.
 const LINES_BELOW: usize = 4;
 /// Colors and combining marks take bytes but no columns. A line with more bytes than this for each column does not fit,
 /// whatever they are, so no more of it is kept.
 const BYTES_PER_COLUMN: usize = 64;
-/// With these exit statuses `sh` says that it could not run a command.
+/// The exit statuses with which `sh` reports that it could not run a command.
 const NOT_RUN: [i32; 2] = [126, 127];
-/// The exit status with which `sh` says that Ctrl-C ended a command.
+/// The exit status with which `sh` reports that Ctrl-C ended a command.
 const INTERRUPTED: i32 = 130;
 
 /// How the showing of rows ended.
@@ -35,13 +35,13 @@ pub enum PagerOutcome {
     UntilInterrupt,
 }
 
-/// Whether results are paged, and through what.
+/// Whether results are paged, and the pager.
 #[derive(Debug, Clone, Default)]
 pub struct Pager {
-    /// Somebody sits at a terminal and types what runs.
+    /// Whether a user at a terminal types the statements.
     pub is_attended: bool,
     pub is_off: bool,
-    /// What the user named in the session.
+    /// The command that the user set in the session.
     pub command: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Pager {
         }
     }
 
-    /// Lets `print` write to the pager if what it writes does not fit the window, and to `out` if it does.
+    /// Lets `print` write to the pager if the output does not fit the window, and to `out` if it does.
     pub fn show(
         &self,
         out: &mut impl Write,
@@ -93,12 +93,12 @@ fn is_on_path(program: &str) -> bool {
     env::split_paths(&folders).any(|folder| Path::new(&folder).join(&file).is_file())
 }
 
-/// Follows text, to know whether it still fits a window.
+/// Follows text, and checks whether it still fits a window.
 struct WindowFit {
     rows: usize,
     columns: usize,
     lines: usize,
-    /// The last line, as far as it has come.
+    /// The last line so far.
     line: Vec<u8>,
     fits: bool,
 }
@@ -114,7 +114,7 @@ impl WindowFit {
         }
     }
 
-    /// Takes more of the text, and says whether all of it fits.
+    /// Takes more of the text, and returns whether all of it fits.
     fn push(&mut self, bytes: &[u8]) -> bool {
         for &byte in bytes {
             if !self.fits {
@@ -138,12 +138,12 @@ impl WindowFit {
 struct PagedText {
     command: String,
     fits: WindowFit,
-    /// Everything that was written, while there is no pager.
+    /// All text so far, while there is no pager.
     held: Vec<u8>,
     running: Option<RunningPager>,
 }
 
-/// A pager that runs.
+/// A running pager.
 struct RunningPager {
     child: Child,
     /// `None` once it reads no more, because the user has seen enough.
@@ -151,7 +151,7 @@ struct RunningPager {
 }
 
 impl PagedText {
-    /// Shows what was held back, or waits until the user leaves the pager.
+    /// Prints the text that was held back, or waits until the user leaves the pager.
     fn end(self, out: &mut impl Write) -> Result<PagerOutcome> {
         let Some(mut running) = self.running else {
             out.write_all(&self.held)?;
@@ -174,7 +174,7 @@ impl PagedText {
     }
 }
 
-/// Whether Ctrl-C ended a program, or what ran in its shell.
+/// Whether Ctrl-C ended a program, or the command that ran in its shell.
 fn is_interrupted(status: ExitStatus) -> bool {
     #[cfg(unix)]
     {
@@ -224,7 +224,7 @@ impl RunningPager {
         Ok(Self { child, input })
     }
 
-    /// Does something with the input; once nobody reads it, nothing is an error any more.
+    /// Uses the input. Once nobody reads it, errors don't matter.
     fn with_input<T: Default>(
         &mut self,
         act: impl FnOnce(&mut BufWriter<ChildStdin>) -> io::Result<T>,
@@ -235,7 +235,7 @@ impl RunningPager {
         match act(input) {
             Ok(done) => Ok(Some(done)),
             Err(e) if e.kind() == ErrorKind::BrokenPipe => {
-                // Dropping the writer as it is would try to write the rest.
+                // Dropping the whole writer would try to write the rest.
                 if let Some(input) = self.input.take() {
                     drop(input.into_parts());
                 }

@@ -1,7 +1,7 @@
 //! Rows for programs: CSV, TSV and JSON.
 //!
-//! datafusion-cli prints nothing for an empty result, and leaves NULL out of JSON. Programs want the names of the
-//! columns all the same, so CSV has its header, and JSON each key and, without rows, an empty list.
+//! datafusion-cli prints nothing for an empty result, and leaves NULL out of JSON. Programs need the names of the columns even
+//! then, so CSV has its header, and JSON has each key or, without rows, an empty list.
 
 use std::io::Write;
 

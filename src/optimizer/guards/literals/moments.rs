@@ -1,4 +1,4 @@
-//! Points in time that constants name, and comparisons of columns with them.
+//! Points in time that constants denote, and comparisons of columns with them.
 //!
 //! A moment is a number of nanoseconds since 1970 with 128 bits. A timestamp of seconds can hold the year 1500, but a timestamp
 //! of nanoseconds can't, although SQL gives this type to `TIMESTAMP '1500-01-01'`. The subtle thing is rounding: a column of
@@ -19,7 +19,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;
 
-/// The point in time that a constant names.
+/// The point in time that a constant denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimePoint {
     Null,
@@ -60,7 +60,7 @@ impl ConstantEvaluator {
         Self { info }
     }
 
-    /// The moment that a constant of this type names, before any rounding to a unit that can't express it.
+    /// The moment that a constant of this type denotes, before any rounding to a unit that can't express it.
     pub(super) fn moment(&self, expr: &Expr, data_type: &DataType) -> Option<TimePoint> {
         let (moment, zoned) = self.with_zone(expr)?;
         (zoned == zone_of(data_type).is_some()).then_some(moment)
@@ -148,7 +148,7 @@ fn count(value: &ScalarValue) -> Option<Option<i128>> {
     }
 }
 
-/// The moment that a text names. A text without an offset is in this zone.
+/// The moment that a text denotes. A text without an offset is in this zone.
 fn parsed(text: &str, zone: Option<&str>) -> Option<i128> {
     let zone: Tz = zone.unwrap_or("+00:00").parse().ok()?;
     let at = string_to_datetime(&zone, text).ok()?;

@@ -1,19 +1,19 @@
 //! The auditor: reads everything of an array or a group, and reports damage and leftovers.
 //!
-//! A query reads as little as it can, and refuses what it cannot trust. This reads all there is, and goes on after what
-//! it finds: each [`Finding`] is one broken [`Rule`], with the object, what was found, what was expected and what to do.
-//! It looks at
+//! A query reads as little as it can, and refuses what it cannot trust. A check reads everything, and continues after a
+//! problem: each [`Finding`] is one broken [`Rule`], with the object, what was found, what was expected and what to do. A check
+//! covers
 //!
 //! 1. the folders: names, commits and the fragments they commit, schemas, enumerations, deletes, metadata;
 //! 2. the metadata of each fragment: footer, files, tile offsets, R-tree, non-empty domain, shapes of statistics;
 //! 3. the cells: each tile of each field is decoded, its cells are compared with the tile's rectangle and with each
 //!    other, and statistics are computed again. [`CheckOptions::metadata_only`] leaves this out.
 //!
-//! Statistics are where libtiledb itself errs, in ways that readers know and allow for (see
-//! [`array::fragment::statistics`](crate::array::fragment::statistics)). What libtiledb of some version stores for the
-//! cells that are there isn't a finding; [`CheckOptions::exact_statistics`] takes the true values only.
+//! libtiledb itself errs in statistics, in ways that readers know and allow for (see
+//! [`array::fragment::statistics`](crate::array::fragment::statistics)). Statistics that some version of libtiledb stores for
+//! the existing cells aren't a finding; [`CheckOptions::exact_statistics`] takes the true values only.
 //!
-//! The subtle thing: nothing is taken from the caches of queries, so what is read is what is stored.
+//! The subtle thing: a check doesn't use the caches of queries, so it reads what is stored.
 //!
 //! ```
 //! use tiledb_engine::maintain::check::{CheckOptions, check};
@@ -71,16 +71,15 @@ use crate::write::create::CreationRemains;
 /// The size of the cache for the metadata of the current fragment.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// How far a check goes.
+/// The extent of a check.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CheckOptions {
     /// Whether cells are left out.
     pub metadata_only: bool,
-    /// Whether statistics must be the true ones, also where some version of libtiledb stores others.
+    /// Whether statistics must be the true ones, even if some version of libtiledb stores others.
     pub exact_statistics: bool,
     /// The memory that tiles may take.
-    #[doc(hidden)]
     pub budget: Arc<dyn MemoryBudget>,
 }
 
@@ -114,16 +113,15 @@ impl CheckOptions {
     }
 
     /// Reserves memory for tiles from `budget`.
-    #[doc(hidden)]
     #[must_use]
     pub fn with_budget(self, budget: Arc<dyn MemoryBudget>) -> Self {
         Self { budget, ..self }
     }
 }
 
-/// A check under way: a stream of findings, which ends when everything was looked at.
+/// A running check: a stream of findings, which ends when everything has been checked.
 ///
-/// An error of the stream is not about what is stored: the storage failed, a key is missing, or memory was refused.
+/// An error of the stream isn't a fault of the array: the storage failed, a key is missing, or memory was refused.
 pub struct Check {
     findings: BoxStream<'static, Result<Finding>>,
     progress: Arc<CheckProgress>,
@@ -201,7 +199,7 @@ pub fn check_storage(
     .boxed()
 }
 
-/// Checks the remains of an interrupted creation: none of them is part of an array, and all of them can be removed.
+/// Checks the remains of an interrupted creation: they are no part of an array, and can all be removed.
 async fn check_remains(
     storage: &Storage,
     folders: &FolderListings,
@@ -358,7 +356,7 @@ async fn check_labels(
         let report = report.of(place.uri());
         let label = storage.at(place);
         match check_storage(label, options.clone(), report.clone()).await {
-            // A folder without an array is of nobody's concern.
+            // A folder without an array has no effect.
             Err(e) if matches!(e.kind(), ErrorKind::NotAnArray | ErrorKind::NotFound) => {}
             done => done?,
         }

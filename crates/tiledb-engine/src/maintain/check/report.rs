@@ -1,4 +1,4 @@
-//! Findings, their way to whoever asked, and the counts of what was checked.
+//! Findings, their way to the caller, and the counts of what was checked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct CheckProgress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CheckCounts {
-    /// Fragments that were found until now; an array with dimension labels has some in each label, which are found later.
+    /// Fragments that were found so far; an array with dimension labels has some in each label, which are found later.
     pub all_fragments: u64,
     /// Fragments whose metadata were checked.
     pub fragments: u64,
@@ -91,12 +91,12 @@ impl FindingReporter {
         }
     }
 
-    /// Another array's or group's, to the same receiver.
+    /// A reporter for another array or group, with the same receiver.
     pub(super) fn of(&self, uri: &str) -> Self {
         Self::new(uri, self.to.clone(), Arc::clone(&self.progress))
     }
 
-    /// Tells of a broken rule; `object` is relative to the array.
+    /// Reports a broken rule; `object` is relative to the array.
     pub(super) fn tell(
         &self,
         rule: Rule,

@@ -9,9 +9,9 @@ use std::fmt;
 pub enum Severity {
     /// Something is wrong: queries fail or may answer wrongly, here or with another reader.
     Error,
-    /// Something is odd, and no answer is wrong because of it.
+    /// Something is odd, but no answer is wrong because of it.
     Warning,
-    /// Something is of no use any longer: it only takes space.
+    /// Something is no longer of use: it only takes space.
     Leftover,
 }
 
@@ -32,9 +32,9 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What to do about a fragment that is damaged for good.
+/// The advice for a fragment that is damaged for good.
 const RESTORE: &str = "restore the fragment from a copy; if there is none, remove its commit file to give up its cells and read the rest";
-/// What to do about metadata that only some readers look at.
+/// The advice for metadata that only some readers use.
 const REWRITE: &str =
     "do not trust aggregates and conditions on it; read the cells and write them again";
 
@@ -61,7 +61,7 @@ macro_rules! rules {
                 match self { $(Self::$variant => Severity::$severity,)* }
             }
 
-            /// What to do where it is broken.
+            /// The advice for a broken rule.
             pub const fn advice(self) -> &'static str {
                 match self { $(Self::$variant => $advice,)* }
             }

@@ -64,10 +64,10 @@ async fn has_deleted_cells(snapshot: &Snapshot, fragment: &Fragment) -> Result<b
     Ok(first_times.is_none_or(|times| times.iter().any(|time| u64::from_le_bytes(*time) != NEVER)))
 }
 
-/// Whether a fragment can be merged with others and say the same.
+/// Whether a fragment can be merged with others without a change of meaning.
 ///
-/// Sparse fragments of old dense arrays are read as they are. Lossy filters move coordinates onto each other: in one
-/// fragment these are several cells, and several versions of one in a merged fragment.
+/// Sparse fragments of old dense arrays can only be read as they are. Lossy filters move coordinates onto each other: in one
+/// fragment these are several cells, and in a merged fragment several versions of one cell.
 fn is_mergeable(schema: &ArraySchema, fragment: &Fragment) -> bool {
     let version = fragment.footer.version;
     let lossy = (0..schema.dimensions.len()).any(|d| {
@@ -98,7 +98,7 @@ fn written_box(fragment: &Fragment) -> Result<Option<KeyBox>> {
     }
 }
 
-/// What makes a set of fragments one that can be merged.
+/// The conditions under which a set of fragments can be merged.
 pub(super) fn terms(schema: &ArraySchema, options: &ConsolidateOptions) -> MergeTerms {
     MergeTerms {
         dense: schema.is_dense(),

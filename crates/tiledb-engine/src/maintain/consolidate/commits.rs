@@ -1,9 +1,9 @@
-//! The commits of an array become one file, which lists those of fragments and holds deletes (specification: "Consolidated
-//! Commits File").
+//! The commits of an array become one file, which lists the commits of fragments and holds deletes (specification:
+//! "Consolidated Commits File").
 //!
-//! Opening an array then reads one file and no longer each delete. Fragments that others replace are listed, too: they are
-//! committed, and earlier times show them. The subtle thing: readers order fragments of one start time by where they are
-//! listed, then by name; where a list would change that order, nothing is done.
+//! Opening an array then reads this file instead of each delete. Replaced fragments are listed, too: they are committed, and
+//! earlier times show them. The subtle thing: readers order fragments of one start time by where they are listed, then by name;
+//! if a list would change that order, nothing is done.
 //!
 //! Earlier releases of this library stored conditions of deletes that libtiledb misreads ([`DeleteCondition::is_misread`]). A
 //! consolidation rewrites such conditions in their files, so nothing else changes, at any time.
@@ -96,7 +96,7 @@ pub(super) async fn consolidate(
     Ok(vec![row])
 }
 
-/// Whether a file is one that lists of commits replace.
+/// Whether a list of commits replaces a file.
 fn is_commit(commit: &ArrayCommit) -> bool {
     matches!(
         commit.kind,
@@ -108,7 +108,7 @@ fn is_commit(commit: &ArrayCommit) -> bool {
     )
 }
 
-/// Whether a commit counts.
+/// Whether a commit is in effect.
 fn is_listed(commit: &ArrayCommit) -> bool {
     matches!(
         commit.kind,
@@ -116,7 +116,7 @@ fn is_listed(commit: &ArrayCommit) -> bool {
     ) && commit.is_committed()
 }
 
-/// The bytes of the list, and how many were read for it.
+/// The contents of the list, and the number of bytes that were read for it.
 async fn contents(storage: &Storage, listed: &[&ArrayCommit]) -> Result<(Bytes, u64)> {
     let mut entries = Vec::with_capacity(listed.len());
     let mut read = 0_u64;

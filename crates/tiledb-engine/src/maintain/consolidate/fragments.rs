@@ -1,4 +1,4 @@
-//! Several fragments become one: what is planned, written, verified and committed, group by group.
+//! Several fragments become one: the plan, the new fragment, its verification and its commit, group by group.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::storage::Storage;
 use crate::write::fields::RecordedFields;
 use crate::write::fragment::StagedFragment;
 
-/// Since this version, sparse fragments show some of their cells where others are outside the window of time.
+/// Since this version, a sparse fragment shows some of its cells even if others are outside the window of time.
 const PARTLY_VISIBLE_SINCE: u32 = 15;
 
 /// Consolidates fragments, or reports what that would do.
@@ -152,7 +152,7 @@ impl MergeStep<'_> {
         }
     }
 
-    /// Whether cells are dropped that are deleted or replaced.
+    /// Whether deleted or replaced cells are dropped.
     fn drops(&self) -> bool {
         self.options.purge_deleted || !self.options.timestamps
     }
@@ -162,7 +162,7 @@ impl MergeStep<'_> {
             .any(|f| f.footer.has_delete_metadata || !self.snapshot.deletes.of(f).is_empty())
     }
 
-    /// Why deleted cells cannot be dropped: they hide cells of an older fragment, which would show again.
+    /// The reason why deleted cells cannot be dropped: they hide cells of an older fragment, which would show again.
     fn obstacle_to_dropping(&self) -> Option<String> {
         let schema = &self.snapshot.schema;
         if schema.is_dense() || schema.allows_duplicates || !self.drops() || !self.has_deletes() {
@@ -269,8 +269,8 @@ impl MergeStep<'_> {
         rounds::kept_if(verified.await, staged).await
     }
 
-    /// The time of the cells of a fragment that has none for each. Before format 15 such a fragment shows when all its times
-    /// do, so its cells have the last one, unless that would put them before those of another fragment.
+    /// The time of the cells of a fragment that has none for each. Before format 15 such a fragment shows only if all its times
+    /// do, so its cells have the last one, unless that would put them before the cells of another fragment.
     fn cell_time(&self, fragment: &Fragment) -> u64 {
         let name = &fragment.name;
         let between = |other: &MergeCandidate| name.t1 < other.t1 && other.t1 <= name.t2;

@@ -1,9 +1,9 @@
 //! The key-value metadata of an array or a group become one file with the values as of now (specification: "Metadata"), and
 //! the footers of all visible fragments are copied into one file (specification: "Consolidated Fragment Metadata File").
 //!
-//! The new file of values is read first, as it begins at the time of the oldest; until the list of what it replaces is there, the old
-//! ones are replayed over it and say the same. So nothing is lost at any moment. A file that others date back into the time
-//! between is a conflict.
+//! The new file of values is read first, because it begins at the time of the oldest file. Until the list of the replaced files
+//! exists, they are replayed over it and give the same values, so nothing is lost at any moment. A file that others date back
+//! into the time between is a conflict.
 
 use std::collections::HashSet;
 
@@ -70,7 +70,7 @@ pub(super) async fn consolidate(
         return Ok(vec![row]);
     }
     if options.start.is_some_and(|start| start > 0) {
-        // Removed keys are not written, and so would come back if an older file has them.
+        // Removed keys are not written, so they would come back if an older file has them.
         let all = OpenWindow::new(TimestampMs(0), window.end)?;
         if replayed_files(&storage, &all).await?.len() != files.len() {
             let why = "older files may have keys that these remove: begin with the oldest";

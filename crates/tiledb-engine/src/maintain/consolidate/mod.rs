@@ -1,7 +1,7 @@
 //! Consolidation: many small things become one, and every reader sees what it saw before.
 //!
-//! It never removes anything. What is replaced is hidden by a list beside the commits, and stays on storage for readers that
-//! have opened it, and for those of earlier times, until it is [vacuumed](crate::maintain::vacuum).
+//! A consolidation never removes anything. A list beside the commits hides what was replaced, which stays on storage for
+//! readers that have opened it, and for those of earlier times, until it is [vacuumed](crate::maintain::vacuum).
 //!
 //! | Mode | Becomes one |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | [`ConsolidateMode::Deletes`] | in the conditions of deletes, alternatives among alternatives, which libtiledb misreads; their files stay |
 //!
 //! A consolidation is a plan, its execution and a commit. The plan ([`crate::maintain::plan`]) is the same in a dry run. A new
-//! fragment is complete, safe and verified before it is committed; the listing is read again before and after the commit, so
-//! that nothing that others wrote meanwhile is hidden, and of two consolidations of one fragment one withdraws. What a
-//! crash leaves before the commit is never read, and after it the next run completes.
+//! fragment is complete, safe and verified before it is committed. The array is listed again before and after the commit, so
+//! that nothing that others wrote meanwhile is hidden, and one of two consolidations of the same fragment withdraws. The
+//! remains of a crash before the commit are never read, and after the commit the next run completes it.
 //!
 //! ```
 //! use tiledb_engine::maintain::consolidate::{ConsolidateOptions, ConsolidateMode, consolidate};

@@ -1,4 +1,4 @@
-//! What is consolidated, how, and how far it has come.
+//! The options of a consolidation, and its progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::memory::budget::{MemoryBudget, UnlimitedBudget};
 use crate::write::clock::Clock;
 use crate::write::pipeline::WrittenCounts;
 
-/// What is consolidated.
+/// The kinds of consolidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConsolidateMode {
@@ -47,7 +47,7 @@ impl ConsolidateMode {
         }
     }
 
-    /// The mode with a name; that of a group's metadata is another name of the array's.
+    /// The mode with a name; the mode of an array's metadata has another name for groups.
     ///
     /// # Errors
     /// The mode doesn't exist.
@@ -56,11 +56,11 @@ impl ConsolidateMode {
     }
 }
 
-/// How an array is consolidated.
+/// The options of a consolidation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConsolidateOptions {
-    /// What is consolidated.
+    /// The kind of consolidation.
     pub mode: ConsolidateMode,
     /// Whether the plan is only reported.
     pub dry_run: bool,
@@ -77,14 +77,13 @@ pub struct ConsolidateOptions {
     pub start: Option<u64>,
     /// Only fragments that were written until this time, in ms.
     pub end: Option<u64>,
-    /// Exactly the fragments with these names; if there are none, those that the other options choose.
+    /// Exactly the fragments with these names; without names, the fragments that the other options choose.
     pub fragments: Vec<String>,
     /// How many fragments are merged at a time.
     pub grouping: MergeGrouping,
-    /// How far it has come.
+    /// The progress.
     pub progress: Arc<ConsolidateProgress>,
     /// The memory that may be used.
-    #[doc(hidden)]
     pub budget: Arc<dyn MemoryBudget>,
     /// The source of times and names.
     #[doc(hidden)]
@@ -92,7 +91,7 @@ pub struct ConsolidateOptions {
 }
 
 impl ConsolidateOptions {
-    /// All there is of a kind, as far as it can be merged without a change of what any reader sees.
+    /// Consolidates everything of a kind that can be merged without a change for any reader.
     pub fn new(mode: ConsolidateMode) -> Self {
         Self {
             mode,
@@ -141,7 +140,7 @@ impl ConsolidateOptions {
     }
 }
 
-/// Numbers of cells, and what was written of them, which grow while a consolidation runs.
+/// Numbers of cells, tiles and bytes, which grow while a consolidation runs.
 #[derive(Debug, Default)]
 pub struct ConsolidateProgress {
     total: AtomicU64,
@@ -163,7 +162,7 @@ impl ConsolidateProgress {
         before.saturating_add(self.read.load(Ordering::Relaxed))
     }
 
-    /// The fragments that came into being so far.
+    /// The fragments that were made so far.
     pub fn fragments(&self) -> u64 {
         self.fragments.load(Ordering::Relaxed)
     }
@@ -187,7 +186,7 @@ impl ConsolidateProgress {
         self.before.fetch_add(cells, Ordering::Relaxed);
     }
 
-    /// A step is over; all its cells were merged.
+    /// Records that a step has ended: all its cells were merged.
     pub(super) fn finish(&self, cells: u64) {
         self.read.store(0, Ordering::Relaxed);
         self.before.fetch_add(cells, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The commit of a new fragment in place of others, and what others did meanwhile.
+//! The commit of a new fragment in place of others, and the changes that others made meanwhile.
 //!
 //! The array is listed before the commit: the inputs must still exist, with no new fragment between them. It is listed again
 //! after the commit, because two consolidations of one fragment can't see each other before. The one with the greater name then
@@ -51,7 +51,7 @@ pub(super) async fn replace(
     let listed = match ready.await {
         Ok(listed) => listed,
         Err(e) => {
-            // What cannot be removed is left to vacuum.
+            // Vacuum removes what can't be removed here.
             drop(withdraw_replacement(storage, staged).await);
             return Err(e);
         }
@@ -102,7 +102,7 @@ fn late(delete: &str) -> Error {
     ))
 }
 
-/// Fails if the inputs are no longer there, or something has come between them.
+/// Fails if the inputs are gone, or something has come between them.
 async fn check_before(
     snapshot: &Snapshot,
     inputs: &[usize],
@@ -139,11 +139,11 @@ async fn check_before(
     if !loses_times(snapshot, options) {
         return Ok(());
     }
-    // Where cells have no times, or are gone, a delete that was not evaluated would find them no longer as they were.
+    // If cells have lost their times, or were dropped, a delete that was not evaluated would apply to other cells than before.
     if let Some(delete) = late.find(|name| delete_time(name) <= staged.name.t2) {
         return Err(self::late(delete));
     }
-    // What is complete, and committed only later, would be hidden, or show what it replaced.
+    // A complete fragment that is committed later would be hidden, or would show cells that it replaced.
     let ours = HashSet::from([staged.name.name.as_str()]);
     let running = now.staged(&ours).await?;
     match running.iter().find(|f| f.name.t1 <= staged.name.t2) {

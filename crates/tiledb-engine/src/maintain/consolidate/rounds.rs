@@ -322,7 +322,7 @@ fn check_counts(staged: &StagedFragment, counts: MergedCells, expected: u64) -> 
     Ok(())
 }
 
-/// Opens the written fragment as a reader does, and fails unless its metadata describes what was written.
+/// Opens the written fragment as a reader does, and fails unless its metadata describe what was written.
 pub(super) async fn reopened(storage: &Storage, staged: &StagedFragment) -> Result<Fragment> {
     let directory = ArrayDirectory::list(storage).await?;
     let path = format!("{}/{METADATA_FILE}", staged.folder());

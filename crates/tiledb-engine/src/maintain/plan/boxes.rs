@@ -1,4 +1,4 @@
-//! Boxes that fill the box around them, or do not.
+//! Whether boxes fill the box around them.
 
 use crate::geometry::domain::KeyBox;
 
@@ -11,7 +11,7 @@ pub fn union(boxes: &[&KeyBox]) -> Option<KeyBox> {
 
 /// The number of cells of `whole` in none of the boxes; `None` if the boxes are too entangled to count.
 pub(super) fn uncovered(whole: &KeyBox, boxes: &[&KeyBox]) -> Option<u128> {
-    /// Pieces that are looked at; more are not worth the time.
+    /// The most pieces that are examined; more are not worth the time.
     const MOST_PIECES: usize = 4096;
     let mut left = vec![whole.clone()];
     for cells in boxes {

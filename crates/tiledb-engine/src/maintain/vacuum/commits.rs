@@ -1,7 +1,7 @@
-//! Commit files that a list holds, lists that another one holds, and what only those lists needed.
+//! Commit files that a list holds, lists that another list holds, and files that only those lists needed.
 //!
-//! A commit file that an ignore file names, too, stays: an ignore file only counts for lists, so the commit file is what
-//! commits the fragment.
+//! A commit file that an ignore file names stays: the ignore file only hides entries of lists, so the commit file still commits
+//! the fragment.
 
 use std::collections::HashSet;
 
@@ -86,11 +86,11 @@ fn of_kind(commits: &[ArrayCommit], kind: CommitKind) -> impl Iterator<Item = &A
     commits.iter().filter(move |c| c.kind == kind)
 }
 
-/// The lists that remain: from the largest on, those that hold something that counts and that no other one holds.
+/// The lists that remain: from the largest on, each one that holds an effective commit that no other one holds.
 fn kept_lists<'a>(commits: &'a [ArrayCommit], is_old: &impl Fn(&str) -> bool) -> HashSet<&'a str> {
     let mut lists = of_kind(commits, CommitKind::Consolidated).collect::<Vec<_>>();
     lists.sort_by(|a, b| (b.lists.len(), &b.name.name).cmp(&(a.lists.len(), &a.name.name)));
-    // Deletes count whether they are ignored or not.
+    // Deletes are in effect whether they are ignored or not.
     let counts = |path: &str| {
         let name = path_name(path);
         let mut entries = commits.iter().filter(|c| c.name.name == name);

@@ -1,10 +1,11 @@
-//! Fragments that others replace, or that TRUNCATE hides: of each one the commit, then the folder; last the list that says so.
+//! Fragments that others replace, or that TRUNCATE hides. The commit of each one goes first, then its folder, and last the list
+//! that names it.
 //!
-//! Two consolidations of the same fragments at the same time find each other when both are committed, and one is taken back.
-//! A fragment that only the withdrawn one replaces is visible again then, so while this may happen, neither is vacuumed.
+//! Two consolidations of the same fragments at the same time find each other once both are committed, and one is taken back.
+//! The fragments that only this one replaces are then visible again, so neither is vacuumed while this may happen.
 //!
-//! A replacing fragment may have been replaced itself. Then the list of what it replaced comes first, so that at no moment
-//! the list outlives the fragment that it belongs to.
+//! A replacing fragment may have been replaced itself. Then its list goes first, so that the list never outlives the fragment
+//! that it belongs to.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -117,7 +118,7 @@ fn folder_of(name: &TimestampedName) -> String {
     }
 }
 
-/// The lists of replaced fragments, those of consolidations that are not committed yet among them.
+/// The lists of replaced fragments, including those of consolidations that are not committed yet.
 struct ReplacementLists(Vec<AnnouncedList>);
 
 struct AnnouncedList {
@@ -138,7 +139,7 @@ impl ReplacementLists {
                 continue;
             };
             let bytes = match storage.read(&format!("__commits/{}", file.name)).await {
-                // It was completed under its other name, or withdrawn.
+                // The list was completed under its other name, or withdrawn.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 bytes => bytes?,
             };
@@ -155,7 +156,7 @@ impl ReplacementLists {
         Ok(Self(lists))
     }
 
-    /// Whether one of two consolidations of the same fragments may yet be taken back, this being one of them.
+    /// Whether this consolidation and another one replace the same fragments, and one of them may still be taken back.
     fn rival(&self, list: &ArrayCommit) -> bool {
         let now = TimestampMs::now().0;
         let is_young = |list: &AnnouncedList| now < list.since_ms.saturating_add(DEAD_AFTER_MS);
@@ -191,7 +192,7 @@ fn is_truncation(list: &ArrayCommit) -> bool {
     truncates(&list.name, &names.collect::<Vec<_>>())
 }
 
-/// Lists of fragments that are replaced themselves come before those that name these.
+/// Sorts lists so that the list of a replaced fragment comes before the list that names this fragment.
 fn in_order(mut lists: Vec<&ArrayCommit>) -> Vec<&ArrayCommit> {
     let mut ordered: Vec<&ArrayCommit> = Vec::with_capacity(lists.len());
     while !lists.is_empty() {
@@ -209,7 +210,7 @@ fn in_order(mut lists: Vec<&ArrayCommit>) -> Vec<&ArrayCommit> {
             .filter(|list| !names_waiting(list))
             .collect::<Vec<_>>();
         if ready.is_empty() {
-            // Lists that name each other's fragments in a circle are nobody's work; they stay.
+            // No writer puts lists that name each other's fragments in a circle; they stay.
             break;
         }
         lists.retain(|list| names_waiting(list));

@@ -1,8 +1,8 @@
-//! What interrupted writes left behind, once it is too old to belong to a running write: files under the names of unfinished
+//! The remains of interrupted writes, once they are too old to belong to a running write: files under the names of unfinished
 //! ones, folders of fragments that nothing commits, and lists that name nothing.
 //!
-//! A folder of a running write looks like one of a dead write. It is as old as the newest of its files; a folder without
-//! files is as old as the time in its name, but one of a consolidation has an old name from the beginning, and stays.
+//! A folder of a running write looks like one of a dead write. It is as old as the newest of its files. A folder without files
+//! is as old as the time in its name; but the folder of a consolidation has an old name from the beginning, and stays.
 //!
 //! The creation of an array can also be interrupted, before its schema is put.
 
@@ -29,7 +29,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
     let window = OpenWindow::new(TimestampMs(0), None)?;
     let inspection = match ArrayInspection::open(storage, window).await {
         Ok(inspection) => Some(inspection),
-        // Of a group only its metadata can be interrupted.
+        // In a group, only a change of the metadata can be interrupted.
         Err(e) if e.kind() == ErrorKind::IsAGroup => None,
         Err(e) if matches!(e.kind(), ErrorKind::NotAnArray | ErrorKind::NotFound) => {
             return remains(storage, options, e).await;
@@ -115,7 +115,7 @@ async fn unfinished(
             };
             let removal = VacuumAction::file(&path, file.bytes, "it was never finished");
             match staged_vacuum(&file.name) {
-                // The fragment is committed, so what it replaces is hidden for all readers at last.
+                // The fragment is committed, so the list hides the replaced fragments for all readers.
                 Some(name) if folder == COMMITS_FOLDER && is_committed(commits, name) => {
                     let list = storage.read(&path).await?;
                     let create = VacuumAction {
@@ -158,7 +158,7 @@ async fn orphans(
                 continue;
             };
             let of_parent = match parent {
-                // Before version 5, a fragment is committed by its metadata.
+                // Before version 5, metadata commit a fragment.
                 "" => name.version.is_some_and(|v| (5..12).contains(&v)),
                 _ => name.version.is_some_and(|v| v >= 12),
             };

@@ -1,8 +1,8 @@
 //! Files of metadata that a consolidated one replaces: key-value metadata of an array or a group, and copies of
 //! footers.
 //!
-//! The subtle thing: what replaces some files may itself be replaced. It goes after them and after the list that names them,
-//! so that no list is ever without the file that makes it true.
+//! The subtle thing: a replacement of some files may itself be replaced. It goes after these files and after the list that
+//! names them, so that no list is ever without the replacement that justifies it.
 
 use std::collections::HashSet;
 
@@ -71,7 +71,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
         plan.then(inner.into_iter().map(VacuumList::removal).collect());
         left = outer;
     }
-    // Neither what they name nor what replaces it is there.
+    // Neither the files that these lists name nor their replacements exist.
     let idle = others
         .into_iter()
         .filter(|list| !list.named.iter().any(|name| is_there(name)));
@@ -126,7 +126,7 @@ pub(super) async fn plan_copies(storage: &Storage, options: &VacuumOptions) -> R
         }
     }
     named.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
-    // Its successor may have begun to be read a moment ago.
+    // Readers that began before the latest file existed may still read an older one.
     let successor_is_old = named
         .last()
         .is_some_and(|(.., file)| options.is_old(&file.info));

@@ -1,4 +1,4 @@
-//! Vacuum: what nobody needs any longer is removed.
+//! Vacuum: removes files that nobody needs any longer.
 //!
 //! | Mode | Removes |
 //! |---|---|
@@ -8,9 +8,10 @@
 //! | [`VacuumMode::ArrayMetadata`] | files of key-value metadata that a consolidated one replaces |
 //! | [`VacuumMode::Leftovers`] | what interrupted writes have left, if it is old enough to belong to no running one |
 //!
-//! The files and folders to remove are listed first; a dry run ends there. They go in an order that leaves every reader right
-//! wherever a run is interrupted: first what hides a fragment from lists of commits, then its commit, then its folder, and
-//! last the list that says it is replaced. A list is only believed if the fragment that replaces the others is committed.
+//! The files and folders to remove are listed first; a dry run ends there. They go in an order that keeps every reader right
+//! wherever a run is interrupted: first the entry that hides a fragment from lists of commits, then its commit, then its
+//! folder, and last the list of replaced fragments. A list only takes effect if the fragment that replaces the others is
+//! committed.
 
 mod commits;
 mod fragments;
@@ -38,7 +39,7 @@ pub const LEFTOVER_AGE: Duration = Duration::from_hours(7 * 24);
 /// The default age at which replaced fragments are removed. Queries that have planned to read them end meanwhile.
 pub const REPLACED_AGE: Duration = Duration::from_mins(10);
 
-/// What is removed.
+/// The kinds of vacuum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VacuumMode {
@@ -50,7 +51,7 @@ pub enum VacuumMode {
     FragmentMetadata,
     /// Files of key-value metadata that others replace.
     ArrayMetadata,
-    /// What interrupted writes have left.
+    /// The remains of interrupted writes.
     Leftovers,
 }
 
@@ -75,7 +76,7 @@ impl VacuumMode {
         }
     }
 
-    /// The mode with a name; that of a group's metadata is another name of the array's.
+    /// The mode with a name; the mode of an array's metadata has another name for groups.
     ///
     /// # Errors
     /// The mode doesn't exist.
@@ -84,18 +85,18 @@ impl VacuumMode {
     }
 }
 
-/// How an array is vacuumed.
+/// The options of a vacuum.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct VacuumOptions {
-    /// What is removed.
+    /// The kind of files that are removed.
     pub mode: VacuumMode,
     /// Whether the files are only listed.
     pub dry_run: bool,
     /// How long ago a thing must have fallen out of use to be removed, so that queries that began before can still read it: by
     /// default [`REPLACED_AGE`] for fragments, [`LEFTOVER_AGE`] for leftovers, and zero for all other modes.
     pub min_age: Duration,
-    /// How far it has come.
+    /// The progress.
     pub progress: Arc<VacuumProgress>,
     /// The source of times and names.
     #[doc(hidden)]
@@ -111,12 +112,12 @@ pub struct VacuumProgress {
 }
 
 impl VacuumProgress {
-    /// The steps that are to be done: mostly files and folders to remove.
+    /// The number of steps: mostly files and folders to remove.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// The steps that were done so far.
+    /// The number of finished steps.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
@@ -187,24 +188,24 @@ const CONCURRENCY: usize = 16;
 /// One step.
 #[derive(Debug, Clone)]
 struct VacuumAction {
-    /// What is done.
+    /// The action.
     pub what: VacuumedObject,
     /// The file or folder, relative to the array.
     pub path: String,
     /// The bytes that it takes.
     pub bytes: u64,
-    /// Why nobody needs it.
+    /// The reason why nobody needs it.
     pub why: &'static str,
 }
 
-/// What is done with a file or folder.
+/// The action on a file or folder.
 #[derive(Debug, Clone)]
 enum VacuumedObject {
-    /// A file is removed.
+    /// Removes a file.
     File,
-    /// A folder is removed with all that is in it.
+    /// Removes a folder with all its contents.
     Folder,
-    /// A file is created.
+    /// Creates a file.
     Create(Bytes),
 }
 
@@ -234,7 +235,7 @@ impl VacuumPlan {
         self.stages.push(chains);
     }
 
-    /// Does it.
+    /// Executes the steps.
     async fn run(&self, storage: &Storage, progress: &VacuumProgress) -> Result<()> {
         let steps = self.stages.iter().flatten().map(Vec::len).sum::<usize>();
         progress
@@ -250,7 +251,7 @@ impl VacuumPlan {
         Ok(())
     }
 
-    /// What is done, one row for each step, and what is left for a later vacuum.
+    /// One row for each step, and rows for the fragments that are left for a later vacuum.
     fn rows(&self, mode: VacuumMode, dry_run: bool) -> Vec<ReportRow> {
         let actions = self.stages.iter().flatten().flatten();
         let row = |action: &VacuumAction| {

@@ -13,7 +13,7 @@ const EPOCH_YEAR: i64 = 1970;
 const DAYS_BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 const FORM: &str = "expected a form such as 2024, 2024-05, 2024-05-01 or 2024-05-01T12:30:00.250";
 
-/// What a unit is counted in: all but months have a fixed length.
+/// The measure of a unit: all units but months have a fixed length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CalendarUnit {
     Months(i128),

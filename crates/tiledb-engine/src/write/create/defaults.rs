@@ -1,4 +1,4 @@
-//! What a new array has where nothing was chosen, from types alone.
+//! The defaults of a new array, which follow from types alone.
 //!
 //! | | sparse | dense |
 //! |---|---|---|
@@ -6,9 +6,9 @@
 //! | extent | the whole domain, as libtiledb has it; none in Hilbert order | such that a tile has [`DENSE_TILE_CELLS`] at most |
 //!
 //! The default filters never fail, and never make libtiledb fail. The coordinates of the dimension by which cells are sorted
-//! first hardly differ from cell to cell, so their differences are stored; `double_delta` is not among the defaults, because it
-//! refuses values that lie too far apart, nor are run lengths of text, which libtiledb cannot read back beyond 255 bytes.
-//! Numbers of several bytes are shuffled, because their high bytes are alike. Zstandard has level 3, its own default:
+//! first hardly differ from cell to cell, so their differences are stored. `double_delta` is not among the defaults, because it
+//! refuses values that lie too far apart. Neither are run lengths of text, because libtiledb cannot read them back beyond 255
+//! bytes. Numbers of several bytes are shuffled, because their high bytes are alike. Zstandard has level 3, its own default:
 //! libtiledb's -1 is one of the levels that leave out entropy coding, on which shuffled bytes depend.
 
 use super::integer::{self, IntegerSpan};
@@ -144,7 +144,7 @@ pub(super) fn dense_extents(domains: &[(IntegerSpan, Option<u64>)]) -> Result<Ve
         })
         .collect();
     let span = |index: &usize| domains.get(*index).map(|(span, _)| *span);
-    // What a narrow dimension leaves goes to the wider ones.
+    // The wider dimensions get the room that a narrow one leaves.
     open.sort_by_key(|index| span(index).map(IntegerSpan::size));
     let mut extents: Vec<u64> = domains
         .iter()
@@ -179,8 +179,8 @@ fn root(number: u64, degree: usize) -> u64 {
 }
 
 /// The extent of at most `side` whose last tile ends nearest to the end of a dimension of `size`, among those that need at most
-/// a quarter more tiles than `side` does. Cells beyond the end are stored, and a tile that has some is read by its cells where
-/// the statistics of another one are enough.
+/// a quarter more tiles than `side` does. Cells beyond the end are stored, and a tile with such cells is read cell by cell
+/// where statistics are enough for other tiles.
 fn even(size: u64, side: u64) -> u64 {
     if size <= side {
         return size;

@@ -21,7 +21,7 @@ pub(super) fn default_fill(datatype: Datatype, count: CellValNum) -> Vec<u8> {
     datatype.default_fill().repeat(elements)
 }
 
-/// What an array is made of.
+/// The description of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrayDefinition {
     /// The schema, whose enumerations have no files.
@@ -31,10 +31,10 @@ pub struct ArrayDefinition {
 }
 
 impl ArrayDefinition {
-    /// A definition with these enumerations, in whatever order.
+    /// A definition with these enumerations, in any order.
     ///
     /// # Errors
-    /// An attribute mentions an enumeration that is not there.
+    /// An attribute mentions a missing enumeration.
     pub(super) fn new(mut schema: ArraySchema, given: &[Enumeration]) -> Result<Self> {
         let mut enumerations: Vec<Enumeration> = Vec::new();
         for attribute in &schema.attributes {
@@ -70,7 +70,7 @@ impl ArrayDefinition {
         })
     }
 
-    /// The definition of an array that exists, in today's version of the format, and what of it no new array could have.
+    /// The definition of an existing array, in today's version of the format, and the properties that no new array could have.
     ///
     /// # Errors
     /// A part of the schema cannot be read.
@@ -121,7 +121,7 @@ impl ArrayDefinition {
     }
 }
 
-/// A schema as if it had been written in today's version of the format: what its own version implied is said.
+/// A schema as if it had been written in today's version of the format: it states what its own version implied.
 pub(in crate::write) fn upgraded(schema: &ArraySchema) -> ArraySchema {
     let mut schema = schema.clone();
     if !schema.version.since(7) {

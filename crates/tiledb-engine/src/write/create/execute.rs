@@ -95,7 +95,7 @@ impl ArrayCreation<'_> {
 }
 
 impl StagedArray {
-    /// The array as it will be, without fragments: what is written to it now becomes visible with it.
+    /// The future array, without fragments: the cells that are written to it now become visible with it.
     ///
     /// # Errors
     /// The schema cannot be read back.
@@ -155,7 +155,7 @@ fn stored(contents: &[u8], key: Option<&Arc<EncryptionKey>>) -> Result<Bytes> {
     generic_tile::encode_with(contents, key).map(Bytes::from)
 }
 
-/// The files one after the other, so that the last one is there only if all are.
+/// Puts the files one after the other, so that the last one exists only if all do.
 async fn put_all(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
     for (file, bytes) in files {
         storage.create_file(file, bytes.clone()).await?;
@@ -163,7 +163,7 @@ async fn put_all(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files, the schema first, without which nobody looks at the others.
+/// Removes the files, first the schema: without it, nobody looks at the others.
 async fn withdraw(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
     for (file, _) in files.iter().rev() {
         storage.remove_file(file).await?;

@@ -1,8 +1,8 @@
 //! Values in settings, as text ↔ stored bytes: `5`, `-0.5`, `2024-05-01T12:00`, `[1, 2]`, `x'00ff'`.
 //!
-//! What is written can be parsed to the same bytes: where the plain form would lose anything (the payload of a NaN, bytes that
-//! aren't text), the bytes are given in hexadecimal. The subtle thing: a plain number for a date or time is the stored count
-//! since 1970; only for DATETIME_YEAR, four digits are a year of the calendar.
+//! Values become text that can be parsed to the same bytes: where the plain form would lose anything (the payload of a NaN,
+//! bytes that aren't text), the bytes are given in hexadecimal. The subtle thing: a plain number for a date or time is the
+//! stored count since 1970; only for DATETIME_YEAR, four digits are a year of the calendar.
 
 #[cfg(test)]
 mod tests;
@@ -240,7 +240,7 @@ pub fn show_cell(datatype: Datatype, count: CellValNum, bytes: &[u8]) -> String 
         });
         text.filter(printable).map(|text| {
             let plain = parse_cell(datatype, count, &text).is_ok_and(|again| again == bytes);
-            // Ends that one does not see are easily lost.
+            // White space at an end is easily lost.
             let seen = text.trim() == text && !text.is_empty();
             if plain && seen { text } else { quoted(&text) }
         })
@@ -265,7 +265,7 @@ pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// What stands between double quotes, if all of the text does.
+/// The text between double quotes, if they enclose all of it.
 fn unquoted(text: &str) -> Option<String> {
     match elements(&format!("[{text}]")).ok()?.as_slice() {
         [ListElement::Quoted(inside)] => Some(inside.clone()),

@@ -141,7 +141,7 @@ impl StorageType {
         Ok(Self { datatype, count })
     }
 
-    /// Fails unless a column of `declared` can show what is stored.
+    /// Fails unless a column of `declared` can show the stored values.
     pub fn check_shows(self, declared: &DataType) -> Result<()> {
         let Self { datatype, count } = self;
         let column = ColumnType::plain(datatype, count, true, &TypeOptions::default())?;
@@ -157,7 +157,7 @@ impl StorageType {
     }
 }
 
-/// The number of values per cell of a column, stored as this type, unless it is said otherwise.
+/// The default number of values per cell of a column that is stored as this type.
 pub fn usual_count(declared: &DataType, datatype: Datatype) -> CellValNum {
     match declared {
         DataType::FixedSizeList(_, count) | DataType::FixedSizeBinary(count) => {

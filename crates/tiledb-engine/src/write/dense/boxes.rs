@@ -12,7 +12,7 @@ use crate::format::schema::Layout;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::tile_grid::TileGrid;
 
-/// A box is filled up if at most this many of its cells are not given for each one that is.
+/// A box is filled up if it lacks at most this many cells for each given one.
 const MISSING_PER_CELL: u128 = 1;
 
 /// The cells that a statement gives, by space tile.
@@ -65,7 +65,7 @@ impl TouchedTiles {
             .zip(self.grid.extents())
             .map(|((lo, stride), extent)| (lo, stride, *extent))
             .collect();
-        // From the dimension in which neighbours lie farthest apart to that in which they are next to each other.
+        // From the dimension in which neighbours lie farthest apart to the one in which they lie next to each other.
         let turned = matches!(self.grid.cell_order(), Layout::ColMajor);
         if turned {
             sides.reverse();

@@ -45,7 +45,7 @@ impl RecordStore for NoRecordStore {
 /// Records that are read back.
 pub type RecordReader = BoxStream<'static, Result<Vec<u8>>>;
 
-/// Rows are brought into the order of their tiles first if so few of them in a row belong to one tile.
+/// If fewer than this many consecutive rows belong to one tile on average, the rows are first sorted by tile.
 const FEW_TOGETHER: usize = 8;
 
 /// A row that cannot be stored.
@@ -85,7 +85,7 @@ pub(super) struct CollectedTiles {
     bytes: usize,
     /// How many times these bytes are reserved.
     copies: usize,
-    /// What is reserved for them.
+    /// The memory that is reserved for them.
     memory: Grant,
 }
 
@@ -105,8 +105,8 @@ impl CollectedTiles {
         }
     }
 
-    /// Takes memory for the tiles, and gives back what they do not need. Rows that follow each other in a tile need less than
-    /// others, which is known when they have been added.
+    /// Takes memory for the tiles, and gives back what they don't need. Rows that follow each other in a tile need less than
+    /// others, but this is known only once they have been added.
     pub(super) fn settle(&mut self, memory: Grant) {
         self.memory.absorb(memory);
         self.memory
@@ -175,8 +175,8 @@ impl CollectedTiles {
             }
     }
 
-    /// Takes out the tiles in memory whose cells have all come, if `budget` has the memory to filter them: each with its memory.
-    /// Rows that come later for such a tile are collected as those of a tile that had none.
+    /// Takes out the complete tiles in memory, each with its memory, if `budget` has the memory to filter them. Later rows of
+    /// such a tile are collected as if it were a new one.
     pub(super) fn take_full(
         &mut self,
         budget: &dyn MemoryBudget,
@@ -217,7 +217,7 @@ impl CollectedTiles {
         self.memory.split(bytes.saturating_mul(self.copies))
     }
 
-    /// Puts what is in memory on disk; `false` if there is nothing.
+    /// Moves the tiles in memory to disk; returns `false` if there are none.
     pub(super) fn spill(&mut self) -> Result<bool> {
         if self.tiles.is_empty() {
             return Ok(false);
@@ -233,7 +233,7 @@ impl CollectedTiles {
         Ok(true)
     }
 
-    /// Remembers which cells of the tiles in memory are given.
+    /// Records which cells of the tiles in memory are given.
     fn touch(&mut self) {
         for (tile, cells) in &mut self.tiles {
             cells.sort();
@@ -299,7 +299,7 @@ impl SpilledTiles {
         })
     }
 
-    /// The cells of a tile, which none comes after that was taken before.
+    /// The cells of a tile, if there are any on disk. Tiles are taken in tile order.
     pub(super) async fn take(&mut self, tile: &[u64]) -> Result<Option<GivenCells>> {
         if !self.begun {
             self.begun = true;

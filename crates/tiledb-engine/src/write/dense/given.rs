@@ -49,15 +49,15 @@ impl GivenCells {
         self.count
     }
 
-    /// The bytes in memory, with those that a tile takes however few cells it has.
+    /// The bytes in memory, with the fixed bytes of every tile.
     pub(super) fn bytes(&self) -> usize {
         let fields = self.fields.iter().map(StoredCells::bytes).sum::<usize>();
         let lists = size_of_val(self.fields.as_slice()) + size_of_val(self.runs.as_slice());
         fields.saturating_add(lists).saturating_add(TILE_BYTES)
     }
 
-    /// Adds cells, to be the next ones of all fields, whose places follow each other in runs: the first place of each, and how
-    /// many there are.
+    /// Places the next cells of all fields. Each run holds its first place and its number of cells; their places follow each
+    /// other.
     pub(super) fn place(&mut self, runs: &[(u64, u64)]) -> Result<()> {
         let mut cell = match self.runs.last() {
             Some(last) => last.cell.checked_add(last.len),
@@ -109,7 +109,7 @@ impl GivenCells {
         Ok(())
     }
 
-    /// Sorts the runs by their place, and returns a place that two cells want to have.
+    /// Sorts the runs by their place, and returns a place that two cells claim.
     pub(super) fn sort(&mut self) -> Option<u64> {
         if !self.runs.is_sorted_by_key(|run| run.place) {
             self.runs.sort_unstable_by_key(|run| run.place);
@@ -203,7 +203,7 @@ pub(super) fn decode(record: &[u8]) -> Result<(Vec<u64>, GivenCells)> {
     Ok((tile, cells))
 }
 
-/// What is left of a record.
+/// The rest of a record.
 struct GivenRest<'a>(&'a [u8]);
 
 impl<'a> GivenRest<'a> {

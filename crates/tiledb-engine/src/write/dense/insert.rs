@@ -1,4 +1,4 @@
-//! Rows become dense fragments, one for each box.
+//! Writes rows as dense fragments, one for each box.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::write::fragment::{FragmentWriter, StagedFragment};
 use crate::write::insert::{OpenedTarget, sliced_bytes};
 use crate::write::pipeline::{FilteringTile, QUEUED, TileFilters, TilePipeline};
 
-/// The types of the columns of existing cells: those that lose nothing of what is stored.
+/// The column types of existing cells, which lose nothing of the stored values.
 pub const EXISTING_TYPES: TypeOptions = TypeOptions {
     invalid_utf8: InvalidUtf8::Binary,
     time_as: TimeAs::Duration,
@@ -38,8 +38,8 @@ pub const EXISTING_TYPES: TypeOptions = TypeOptions {
 /// Reads cells of the array as it was when the statement began.
 #[async_trait]
 pub trait ExistingCells: fmt::Debug + Send + Sync {
-    /// The cells of a box that were ever written, in any order: batches of the columns of all dimensions and attributes, of
-    /// the types that [`EXISTING_TYPES`] give.
+    /// Returns the cells of a box that were ever written, in any order: batches of the columns of all dimensions and
+    /// attributes, with the types of [`EXISTING_TYPES`].
     ///
     /// # Errors
     /// The array cannot be read.
@@ -71,13 +71,13 @@ pub struct DenseInsert {
     rows: u64,
 }
 
-/// Tiles whose cells have all come. They are filtered while other rows come, and wait until their fragment is begun.
+/// Complete tiles. They are filtered while other rows arrive, and wait until their fragment is begun.
 #[derive(Debug)]
 struct EarlyTiles {
     filters: TileFilters,
     tiler: Arc<DenseTiler>,
     tiles: HashMap<Vec<u64>, (FilteringTile, Grant)>,
-    /// Tiles that a thread may still filter, in the order in which that began.
+    /// Tiles that a thread may still filter, in the order in which their filtering began.
     running: VecDeque<Vec<u64>>,
     /// Tiles that are filtered at the same time.
     width: usize,
@@ -133,7 +133,7 @@ impl EarlyTiles {
 }
 
 impl DenseInsert {
-    /// Begins to collect rows. What the memory does not hold goes to `scratch`.
+    /// Begins to collect rows. Rows that don't fit into memory go to `scratch`.
     ///
     /// # Errors
     /// The array is sparse, or has fields that cannot be written.
@@ -210,7 +210,7 @@ impl DenseInsert {
         if self.early.bytes < self.early.most {
             let full = self.collected.take_full(self.target.budget.as_ref());
             for (tile, mut cells, memory) in full {
-                // All its cells may come again, or one of them in the place of another.
+                // A cell was given twice if the tile is complete for the second time, or if two of its cells claim one place.
                 let again = self.early.tiles.contains_key(&tile).then_some(0);
                 if let Some(place) = cells.sort().or(again) {
                     return Err(self.checker.twice(&self.cell(&tile, place), 0));
@@ -342,7 +342,7 @@ impl DenseInsert {
         pipeline.ok_or_else(|| Error::internal("a box has no fragment"))
     }
 
-    /// The cells of a box that are there, with the memory that they take.
+    /// The existing cells of a box, with the memory that they take.
     async fn existing_cells(&mut self, tile: &[u64], clip: &KeyBox) -> Result<(FoundCells, Grant)> {
         let batches = self.existing.read(clip).await?;
         let columns = batches.iter().flatten();
@@ -376,7 +376,7 @@ impl DenseInsert {
         ranges.collect()
     }
 
-    /// Reserves memory. If there is too little, tiles that are being written are waited for, and what is collected goes to disk.
+    /// Reserves memory. If there is too little, waits for tiles that are being written, and moves collected rows to disk.
     async fn reserve(&mut self, bytes: usize) -> Result<Grant> {
         loop {
             let refused = match self.target.budget.reserve(bytes) {

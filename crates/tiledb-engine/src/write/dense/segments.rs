@@ -30,7 +30,7 @@ pub(super) struct RowPlaces {
 }
 
 impl RowPlaces {
-    /// Adds places that follow each other; their number is that of rows of a batch.
+    /// Adds places that follow each other, no more than a batch has rows.
     fn push(&mut self, first: u64, count: usize) {
         self.count = self.count.saturating_add(count);
         match self.runs.last_mut() {
@@ -45,7 +45,7 @@ impl RowPlaces {
     }
 }
 
-/// Where rows belong.
+/// Splits rows into segments by the tile that they belong to.
 pub(super) fn segments(grid: &TileGrid, keys: &[Vec<u64>]) -> Vec<RowSegment> {
     let (extents, strides) = (grid.extents(), grid.strides());
     let rows = keys.first().map_or(0, Vec::len);
@@ -86,7 +86,7 @@ struct SegmentSide {
     stride: u64,
 }
 
-/// The places of the rows from `row` on, which belongs to the tile, up to the first that doesn't.
+/// The places of the rows from `row` on, which belongs to the tile, up to the first row outside it.
 fn places_in_tile(keys: &[Vec<u64>], sides: &[SegmentSide], row: usize) -> RowPlaces {
     let rows = keys.first().map_or(0, Vec::len);
     let mut places = RowPlaces::default();
@@ -111,7 +111,7 @@ fn places_in_tile(keys: &[Vec<u64>], sides: &[SegmentSide], row: usize) -> RowPl
             }
         }
         let inside = outside.iter().position(|outside| *outside);
-        // A tile has its first row even if that lies outside the domain, or this would not end.
+        // A segment has its first row even if that lies outside the domain, because an empty one would never end.
         let count = match inside {
             Some(0) if places.count == 0 => 1,
             Some(inside) => inside,
@@ -128,7 +128,7 @@ fn places_in_tile(keys: &[Vec<u64>], sides: &[SegmentSide], row: usize) -> RowPl
 }
 
 /// The place of the first row of a block, and the distance between the places of neighbours, if each row is one step from the
-/// one before and all lie in the tile: so come the rows of a grid that is read line by line.
+/// one before and all lie in the tile. The rows of a grid come like this if it is read line by line.
 fn line(keys: &[Vec<u64>], sides: &[SegmentSide], block: &Range<usize>) -> Option<(u64, u64)> {
     let (mut place, mut step) = (0_u64, 0_u64);
     for (keys, side) in keys.iter().zip(sides) {

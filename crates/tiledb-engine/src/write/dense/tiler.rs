@@ -23,7 +23,7 @@ pub(super) struct DenseTiler {
     tile_cells: usize,
 }
 
-/// Cells of the array that are there already.
+/// Existing cells of the array.
 #[derive(Debug)]
 pub(super) struct FoundCells {
     fields: Vec<StoredCells>,
@@ -50,7 +50,7 @@ impl DenseTiler {
         })
     }
 
-    /// Where in `tile` the cells from `first` on lie, up to the first cell of another tile; `keys` holds the keys of all
+    /// The places in `tile` of the cells from `first` on, up to the first cell of another tile; `keys` holds the keys of all
     /// cells, one list for each dimension.
     pub(super) fn places(
         &self,
@@ -285,7 +285,7 @@ impl FieldTile<'_> {
             .extend_from_slice(from.values.get(bytes).unwrap_or_default());
     }
 
-    /// Copies a cell that is there; one that shows as NULL although the field has none was never written.
+    /// Copies an existing cell. If it shows as NULL although the field has no NULL, it was never written.
     fn copy_existing(&mut self, from: &StoredCells, cell: usize) {
         let validity = from
             .validity

@@ -1,4 +1,4 @@
-//! The columns that an evolution speaks of, found in an array.
+//! Finds the columns of an evolution in an array.
 
 use crate::arrow::column_names;
 use crate::error::{Error, Result};

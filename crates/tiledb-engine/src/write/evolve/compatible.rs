@@ -1,4 +1,4 @@
-//! Whether what is already on storage can be read with an evolved schema, by libtiledb too.
+//! Whether the fragments on storage can be read with an evolved schema, by libtiledb too.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -137,8 +137,8 @@ impl WrittenFragments<'_> {
     }
 }
 
-/// Fails if libtiledb could not read the fragments any more: it reads those of old releases with the filters and by the version
-/// of the newest schema, which an evolution makes today's.
+/// Fails if libtiledb could not read the fragments any more. It reads fragments of old releases with the filters and the
+/// version of the newest schema, and an evolution raises this version to today's.
 async fn check_versions(base: &EvolutionBase) -> Result<()> {
     let schema = &base.inspection.schema;
     for fragment in base.inspection.committed().await? {
@@ -165,7 +165,7 @@ async fn check_versions(base: &EvolutionBase) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the filters that all dimensions share in schemas before version 5.
+/// The problem, if any, of the filters that all dimensions share in schemas before version 5.
 fn shared_filters(schema: &ArraySchema, fragment: u32) -> Option<String> {
     let filters = &schema.coords_filters.filters;
     if !schema.is_dense() && fragment >= *WITHOUT_SCHEMA_NAME.start() && !filters.is_empty() {
@@ -173,7 +173,7 @@ fn shared_filters(schema: &ArraySchema, fragment: u32) -> Option<String> {
             "its schema, which is older, has filters for all coordinates at once".to_owned(),
         );
     }
-    // Compressors alone take coordinates for bytes, however many dimensions they have.
+    // Only compressors treat coordinates as plain bytes, whatever the number of dimensions.
     let compressor = |f: &Filter| {
         matches!(
             f,
@@ -186,7 +186,7 @@ fn shared_filters(schema: &ArraySchema, fragment: u32) -> Option<String> {
     }
 }
 
-/// What is wrong with text under run lengths, which are those of bytes in old fragments and those of strings in new ones.
+/// The problem, if any, of text under run lengths: these count bytes in old fragments, and strings in new ones.
 fn strings_in_runs(schema: &ArraySchema) -> Option<String> {
     let dimensions = schema
         .dimensions
@@ -270,7 +270,7 @@ fn reads_alike(
     alike && same_values
 }
 
-/// Fails if a first current domain leaves out cells that are there.
+/// Fails if a first current domain leaves out existing cells.
 fn check_inside(
     fragments: &[Arc<Fragment>],
     grown: &CurrentDomain,

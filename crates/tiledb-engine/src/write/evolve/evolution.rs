@@ -1,7 +1,7 @@
 //! [`SchemaEvolution`]: the wanted changes of an array, in the words of its table.
 //!
-//! Columns are described as for [`ArrayBuilder`], which also resolves them. The subtle thing: what is wanted is kept apart from
-//! any array, because it is made of the newest schema each time another evolution comes first.
+//! Columns are described as for [`ArrayBuilder`], which also resolves them. The subtle thing: the wanted changes are kept apart
+//! from any array, because they are resolved against the newest schema each time another evolution comes first.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use crate::write::create::{
 
 /// Describes how the schema of an array is to change, and changes it.
 ///
-/// Cells are not touched. Rows that are there already show the fill value of a new column, or NULL if it is nullable and has
-/// none; a time before the evolution shows the columns as they were.
+/// Cells are not touched. Existing rows show the fill value of a new column, or NULL if it is nullable and has none; a time
+/// before the evolution shows the columns as they were.
 ///
 /// ```
 /// use arrow::datatypes::{DataType, Field, Schema};
@@ -232,7 +232,7 @@ impl SchemaEvolution {
         evolved.map_err(|e| e.with("array", storage.uri()))
     }
 
-    /// What changes of an array, and the array afterwards; new enumerations have no files yet.
+    /// The changes of an array, and the array afterwards; new enumerations have no files yet.
     pub(super) fn resolve(&self, array: &ArrayDefinition) -> Result<ChangedSchema> {
         let columns = NamedColumns::of(array)?;
         let mut steps = Vec::new();
@@ -320,7 +320,7 @@ impl SchemaEvolution {
             .collect())
     }
 
-    /// The current domain, if it is to be another one.
+    /// The current domain, if it changes.
     fn grown(
         &self,
         array: &ArrayDefinition,
@@ -373,7 +373,7 @@ impl SchemaEvolution {
     }
 }
 
-/// Fails for an option of a new array that an array that exists cannot change.
+/// Fails for an option of a new array that an existing array cannot change.
 fn check_option(key: &str) -> Result<()> {
     let plain = key.strip_prefix("tiledb.").unwrap_or(key);
     match OptionKey::parse(plain) {

@@ -1,4 +1,4 @@
-//! Puts an evolved schema on storage, and merges it with evolutions that met it.
+//! Puts an evolved schema on storage, and merges it with evolutions that other writers put meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,18 +27,18 @@ const PATIENCE_MS: u64 = 1000;
 /// The version that ends the name of an enumeration's file.
 const ENUMERATION_VERSION: u32 = 0;
 
-/// What an evolution has done.
+/// The result of an evolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evolved {
     /// The name of the schema that the array has now.
     pub schema: String,
-    /// What changed; nothing if the array was as wanted.
+    /// The changes, in words; empty if the array was already as wanted.
     pub changes: Vec<String>,
 }
 
 /// The evolution of an array.
 pub(super) struct EvolutionExecution<'a> {
-    /// What changes of an array, and the array afterwards.
+    /// Returns the changes of an array, and the array afterwards.
     pub wanted: &'a (dyn Fn(&ArrayDefinition) -> Result<ChangedSchema> + Sync),
     pub clock: &'a Clock,
     /// The time that was chosen for the change.
@@ -63,7 +63,7 @@ impl EvolutionExecution<'_> {
             let newest = base.inspection.schema_name.clone();
             let time = self.time_after(&newest).await?;
             let staged = self.stage(base.storage(), &evolved).await?;
-            // Somebody may have evolved the array since it was opened; nothing of ours is visible yet.
+            // Others may have evolved the array since it was opened; none of our changes is visible yet.
             let now = schema_names(base.storage()).await;
             match now {
                 Ok(now) if now.iter().all(|name| base.names.contains(name)) => {}
@@ -82,7 +82,7 @@ impl EvolutionExecution<'_> {
             }
             let name = self.put(base.storage(), &staged, time).await?;
             let schema = self.settle(&base, &steps, name.clone()).await;
-            // It was put, whatever happened then.
+            // The error must name the schema: it was put, whatever failed afterwards.
             let schema = schema.map_err(|e| e.with("schema that was put", name))?;
             let changes = steps.iter().map(ToString::to_string).collect();
             return Ok(Evolved { schema, changes });
@@ -118,7 +118,7 @@ impl EvolutionExecution<'_> {
         Ok(time)
     }
 
-    /// The present, which other machines may have reached a little earlier.
+    /// The current time, after a wait if the clock of another machine is a little ahead.
     async fn present_after(&self, latest: TimestampMs) -> Result<TimestampMs> {
         let mut time = self.clock.fresh_time().await;
         if latest.0 > time.0.saturating_add(PATIENCE_MS) {
@@ -133,7 +133,7 @@ impl EvolutionExecution<'_> {
         Ok(time)
     }
 
-    /// Puts the files of enumerations that have none, and gives the schema that names them.
+    /// Puts the files of enumerations that have none, and returns the schema that names them.
     async fn stage(&self, storage: &Storage, array: &ArrayDefinition) -> Result<StagedSchema> {
         let mut schema = array.schema.clone();
         let mut files = Vec::new();
@@ -189,7 +189,7 @@ impl EvolutionExecution<'_> {
         }
     }
 
-    /// Looks for evolutions that did not know of this one, and merges them: the name of the schema that has all of them.
+    /// Looks for evolutions that did not know this one, and merges them. Returns the name of the schema that has all of them.
     async fn settle(
         &self,
         base: &EvolutionBase,

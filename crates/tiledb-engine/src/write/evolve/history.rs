@@ -1,8 +1,8 @@
-//! An array as an evolution finds it; the schemas that were put at about the same time, and what each of them was made from.
+//! An array as an evolution finds it, the schemas that were put at about the same time, and the origin of each.
 //!
-//! A schema does not say from which one it was made. Whoever evolved it made few changes, so it was made from one of those before
-//! it from which the fewest changes lead to it; dropping what was just added counts as many. The subtle thing: an evolution that
-//! knew an older schema alone lacks what others have added since, and didn't drop it.
+//! A schema doesn't record the schema that it was made from. An evolution makes few changes, so the origin is the earlier
+//! schema from which the fewest changes lead to it; a drop of a new column counts as several. The subtle thing: an evolution
+//! that knew only an older schema lacks what others have added since, but didn't drop it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::write::create::{ArrayDefinition, upgraded};
 /// How many of the schemas before an evolution others may have started from.
 const RECENT: usize = 6;
 
-/// So many other steps are likelier than dropping what was added during the evolution.
+/// The cost of a step that drops what was added during the evolution; others cost 1, because they are likelier.
 const DROP_OF_NEW: usize = 8;
 
 /// An array as an evolution finds it.
@@ -77,9 +77,9 @@ pub(super) struct SchemaHistory<'a> {
     pub written: BTreeSet<String>,
 }
 
-/// What a schema was made from.
+/// The origin of a schema.
 pub(super) struct SchemaOrigin {
-    /// What its writer changed.
+    /// The changes of its writer.
     pub steps: Vec<EvolutionStep>,
     /// Whether its writer must have known a schema that the evolution has put.
     pub knows_mine: bool,
@@ -114,7 +114,7 @@ impl<'a> SchemaHistory<'a> {
         Ok(array)
     }
 
-    /// How far a step leads. Nobody drops what others have just added, so a schema that lacks that was made from another one.
+    /// The cost of a step. Nobody drops what others have just added, so a schema that lacks it was made from another one.
     fn cost(&self, step: &EvolutionStep) -> usize {
         let schema = &self.base.array.schema;
         let was_there = match step {
@@ -129,7 +129,7 @@ impl<'a> SchemaHistory<'a> {
         if was_there { 1 } else { DROP_OF_NEW }
     }
 
-    /// What a schema was made from.
+    /// The schema from which another one was most likely made, as the changes since.
     pub(super) async fn origin(
         &mut self,
         name: &str,
@@ -152,7 +152,7 @@ impl<'a> SchemaHistory<'a> {
         let mut nearest: Vec<(bool, Vec<EvolutionStep>)> = Vec::new();
         let mut best = usize::MAX;
         for candidate in candidates.cloned().collect::<Vec<_>>() {
-            // One that cannot be read, such as that of an old release, is not what others start from.
+            // Others don't start from a schema that cannot be read, such as that of an old release.
             let Ok(from) = self.read(&candidate).await else {
                 continue;
             };

@@ -10,8 +10,8 @@
 //!
 //! Cells are never touched: an attribute that a fragment does not have reads as its fill value, and a snapshot of an earlier
 //! time has the schema of its time. The subtle thing: names differ, so two evolutions of one schema never collide, and the
-//! later file would silently undo the earlier one. So the schemas are listed before the put, and the evolution starts again if
-//! there is a new one; and after it, when evolutions that met are merged.
+//! later file would silently undo the earlier one. So an evolution lists the schemas before its put, and starts again if there
+//! is a new one. It lists them again after the put, and merges the evolutions that it then finds.
 
 mod columns;
 mod compatible;

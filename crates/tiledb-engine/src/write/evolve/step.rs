@@ -28,7 +28,7 @@ pub(super) enum EvolutionStep {
 /// Changes, and the array after them.
 pub(super) type ChangedSchema = (Vec<EvolutionStep>, ArrayDefinition);
 
-/// What a change is about; two changes of different subjects can both be made.
+/// The subject of a change; two changes of different subjects can both be made.
 #[derive(Debug, PartialEq, Eq)]
 enum Subject<'a> {
     Attribute(&'a str),
@@ -75,7 +75,7 @@ impl fmt::Display for EvolutionStep {
 /// A change does not fit the array; the error says which and why.
 pub(super) fn apply(array: &ArrayDefinition, steps: &[EvolutionStep]) -> Result<ArrayDefinition> {
     let mut evolved = array.clone();
-    // Attributes go before their enumerations, and come after them.
+    // Attributes are dropped before their enumerations, and added after them.
     for wanted in 0..6 {
         for step in steps.iter().filter(|step| rank(step) == wanted) {
             apply_one(&mut evolved, step)?;
@@ -171,7 +171,7 @@ fn extend(
     Ok(())
 }
 
-/// Fails unless a current domain has all that the one before it had.
+/// Fails unless a current domain contains the one before it.
 fn check_grows(
     dimensions: &[Dimension],
     known: Option<&CurrentDomain>,
@@ -213,7 +213,7 @@ fn check_grows(
     Ok(())
 }
 
-/// The changes that make one array of the other.
+/// The changes that turn one array into the other.
 ///
 /// # Errors
 /// They differ in something that no evolution changes.
@@ -268,7 +268,7 @@ pub(super) fn between(old: &ArrayDefinition, new: &ArrayDefinition) -> Result<Ve
     Ok(steps)
 }
 
-/// What of a schema no evolution changes.
+/// The part of a schema that no evolution changes.
 fn fixed(schema: &ArraySchema) -> ArraySchema {
     ArraySchema {
         attributes: Vec::new(),
@@ -278,13 +278,14 @@ fn fixed(schema: &ArraySchema) -> ArraySchema {
     }
 }
 
-/// Whether two arrays are the same but for the files of enumerations and the order of what was added.
+/// Whether two arrays are the same, except for the files of enumerations and the order of additions.
 pub(super) fn same(a: &ArrayDefinition, b: &ArrayDefinition) -> bool {
     between(a, b).is_ok_and(|steps| steps.is_empty())
         && a.schema.current_domain == b.schema.current_domain
 }
 
-/// Two changes that have one subject, one of each list, where the first is not in effect in the array that the others made.
+/// Finds a pair of changes with the same subject, one of each list. The first one is not in effect in the array that the others
+/// made.
 pub(super) fn meet<'a>(
     mine: &'a [EvolutionStep],
     theirs: &'a [EvolutionStep],

@@ -147,7 +147,7 @@ async fn what_cannot_be_is_refused_with_its_reason() {
         (new().current_domain("a", 0, 8), "no dimension \"a\""),
         (new().current_domain("x", 0, 1_i64 << 40), "a number from"),
         (add("b", DataType::Int8).timestamp(2000), "later"),
-        // By name, letter by letter, the new schema would come before the one that there is.
+        // By name, letter by letter, the new schema would come before the existing one.
         (add("b", DataType::Int8).timestamp(10_000), "digits sort"),
     ] {
         let error = refused(evolution, &storage).await;
@@ -294,6 +294,6 @@ async fn changes_are_found_between_schemas_and_joined() {
     let (met, other) = meet(&mine, &dropped, &first).unwrap();
     assert_eq!(met.to_string(), "add column \"b\"");
     assert_eq!(other.to_string(), "drop column \"b\"");
-    // What is in effect all the same has not met anything.
+    // A change that is in effect anyway conflicts with no other.
     assert!(meet(&mine, &dropped, &second).is_none());
 }

@@ -15,7 +15,7 @@ use crate::format::names::last_component;
 use crate::storage::{Location, Storage};
 use crate::write::change_options::{ChangeOptions, change_setters};
 
-/// What ends the name of a file of changes.
+/// The end of the name of a file of changes.
 const CHANGES: &str = "_2";
 
 /// Describes changes of the members of a group, and makes them, all at once.
@@ -56,7 +56,7 @@ enum MemberChange {
 struct NewMember {
     place: MemberPlace,
     name: Option<String>,
-    /// Whether its URI is relative to the group; if nobody says so, it is where the member lies below the group.
+    /// Whether its URI is relative to the group; by default, it is if the member lies below the group.
     relative: Option<bool>,
 }
 
@@ -115,7 +115,7 @@ impl GroupEdit {
         self
     }
 
-    /// Removes the member of a name, or of a URI if it has no name. What it is stays on storage.
+    /// Removes the member of a name, or of a URI if it has no name. The array or group itself stays on storage.
     #[must_use]
     pub fn remove(mut self, name: &str) -> Self {
         self.changes.push(MemberChange::Remove(name.to_owned()));
@@ -127,10 +127,10 @@ impl GroupEdit {
         time: "Makes the changes as of this time, in milliseconds since 1970, instead of the present."
     }
 
-    /// Makes the changes: the name of the file that holds them, `None` if there are none.
+    /// Makes the changes, and returns the name of the file that holds them; `None` if there are none.
     ///
     /// # Errors
-    /// There is no group; a member is not there, or the group has one of its name; or the storage fails.
+    /// There is no group; a member doesn't exist, or the group has one of its name; or the storage fails.
     pub async fn apply(
         &self,
         group: impl TryInto<Storage, Error: Into<Error>>,
@@ -139,7 +139,7 @@ impl GroupEdit {
         Ok(file)
     }
 
-    /// As [`Self::apply`], and what was changed, in words.
+    /// As [`Self::apply`]; also returns the changes in words.
     ///
     /// # Errors
     /// As [`Self::apply`].
@@ -232,7 +232,7 @@ impl GroupEdit {
     }
 }
 
-/// A file of changes, each member once: the last change of it counts.
+/// A file of changes with each member once: its last change counts.
 fn changes_of(entries: Vec<MemberEntry>) -> GroupDetails {
     let mut members: Vec<MemberEntry> = Vec::new();
     for entry in entries {
@@ -245,7 +245,7 @@ fn changes_of(entries: Vec<MemberEntry>) -> GroupDetails {
     }
 }
 
-/// The record of a new member, of the kind that is found where it is.
+/// The record of a new member, with the kind that is found at its place.
 async fn entry(storage: &Storage, new: &NewMember) -> Result<MemberEntry> {
     let group = storage.location();
     let location = match &new.place {

@@ -5,9 +5,9 @@
 //! | create | the empty file that identifies a group | the same |
 //! | members | the changes, or for groups of libtiledb before 2.15 the complete list | `__group/<name>` |
 //!
-//! A file of the current version holds changes alone, and readers replay all of them, so nobody's change spoils another one. The
-//! subtle thing: a group whose newest file is of version 1 is read from that file alone, so a change writes a complete list, and
-//! shows whether another writer's list came in between.
+//! A file of the current version holds changes alone, and readers replay all of them, so no change spoils another one. The
+//! subtle thing: a group whose newest file is of version 1 is read from that file alone. So a change writes a complete list,
+//! and then fails if another writer's list came in between.
 
 mod edit;
 #[cfg(test)]
@@ -26,7 +26,7 @@ use crate::storage::Storage;
 const FOLDERS: [&str; 3] = ["", GROUP_FOLDER, METADATA_FOLDER];
 /// The folder by which an array is known.
 const SCHEMA_FOLDER: &str = "__schema";
-/// Folders above a group that are looked at.
+/// The most folders above a group that are checked.
 const MOST_PARENTS: usize = 64;
 
 /// Creates an empty group.

@@ -87,7 +87,7 @@ async fn what_cannot_be_is_refused() {
         ),
         (new().add_path("c/a", None), "a member \"c/a\" already"),
         (new().add_path("z", Some("z")), "that is there"),
-        (new().add_path("", Some("z")), "no member of itself"),
+        (new().add_path("", Some("z")), "a member of itself"),
         (new().add(group.join("b"), Some("")), "is empty"),
         (new().remove("z"), "its members are a, c/a, n"),
         (new().remove("n").remove("n"), "no member \"n\""),

@@ -1,4 +1,4 @@
-//! Smallest and largest number of many, and their sum.
+//! The smallest and the largest of many numbers, and their sum.
 
 use std::cmp::Ordering;
 
@@ -77,7 +77,7 @@ pub(super) trait SummedNumber: Copy + PartialOrd {
     /// The type of the sum.
     type Sum: SaturatingTotal;
     fn widened(self) -> Self::Sum;
-    /// Whether it is equal to nothing.
+    /// Whether it is NaN, which equals nothing.
     fn is_nan(self) -> bool;
 }
 
@@ -218,7 +218,7 @@ impl StoredNumber {
     }
 }
 
-/// What is known of the numbers so far.
+/// The statistics of the numbers so far.
 struct KnownNumbers<T: SummedNumber> {
     min: Option<T>,
     max: Option<T>,

@@ -137,7 +137,7 @@ fn fields_have_the_statistics_that_libtiledb_gives_them() {
     assert!(!WrittenStatisticsKind::of_dimension(D::StringAscii, var).has_sum());
 }
 
-/// Numbers that are summarised in blocks have the statistics that each of them by itself gives, bit for bit.
+/// Summarising numbers in blocks gives the same statistics, bit for bit, as one by one.
 #[test]
 fn blocks_change_nothing() {
     fn check<T: SummedNumber + std::fmt::Debug, const N: usize>(

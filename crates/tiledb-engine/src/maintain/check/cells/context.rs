@@ -38,7 +38,7 @@ pub struct CheckedFragment {
     pub dense: Option<(DenseTiles, TileGrid)>,
     /// `None` if the order of cells cannot be checked.
     pub order: Option<OrderRule>,
-    /// Whether only true statistics pass.
+    /// Whether only the true statistics pass.
     pub exact: bool,
 }
 
@@ -150,14 +150,14 @@ pub struct TileSource<'a> {
 pub struct CheckedReader {
     /// How the schema describes it.
     pub field: CheckedField,
-    /// What is recorded of its tiles.
+    /// The stored statistics of its tiles.
     pub statistics: StoredFieldStatistics,
     /// How it is read.
     pub stored: StoredField,
 }
 
 impl CheckedReader {
-    /// Decodes a tile; `order` is that of its cells if they were moved.
+    /// Decodes a tile; `order` is the order of its cells if they were moved.
     pub fn decode(
         &self,
         requested: &RequestedTile,
@@ -173,7 +173,7 @@ impl CheckedReader {
     }
 }
 
-/// The stored coordinates of a tile, by which bitsort's order is found again.
+/// The stored coordinates of a tile, from which the order of bitsort is found again.
 pub fn moved_order(
     readers: &[CheckedReader],
     coordinates: &[Bytes],

@@ -54,7 +54,7 @@ pub fn decode(
     }
 }
 
-/// Checks the values of a field, and its statistics. `runs` are the cells that count.
+/// Checks the values of a field, and its statistics. `runs` are the cells that hold data.
 pub fn check(
     source: &TileSource<'_>,
     field: usize,
@@ -72,7 +72,7 @@ pub fn check(
     let problems = &mut findings.problems;
     if reader.field.nullable && !reader.field.validity_lost {
         let bytes = source.fetched.tile(requested.ticket)?;
-        // It was decoded once already.
+        // A failure needs no report: the validity was decoded once already.
         if let Ok(Some(validity)) = reader.stored.validity(&bytes, source.cells, scratch) {
             check_validity(validity.as_slice(), field, tile, runs, problems);
         }
@@ -108,7 +108,7 @@ pub fn check(
     Ok(())
 }
 
-/// The cells of a tile that count: all, or those of a dense tile that were written.
+/// The cells of a tile that hold data: all cells, or the written ones of a dense tile.
 fn counted_cells(runs: &[CellRun]) -> impl Iterator<Item = usize> {
     let runs = runs.iter();
     runs.flat_map(|run| run.start..run.start.saturating_add(run.len))

@@ -1,7 +1,7 @@
-//! The cells of a fragment: every tile of every field is decoded and compared with what is said of it.
+//! The cells of a fragment: every tile of every field is decoded and compared with its metadata.
 //!
-//! Tiles are fetched in runs and decoded on the threads of scans, several at the same time; what depends on the tiles
-//! before (the order from tile to tile, the statistics of the fragment) is put together afterwards, in the order of tiles.
+//! Tiles are fetched in runs and decoded on the threads of scans, several at the same time. Results that depend on the tiles
+//! before (the order from tile to tile, the statistics of the fragment) are put together afterwards, in the order of tiles.
 
 mod context;
 mod field;
@@ -40,14 +40,14 @@ const RUNS: usize = 4;
 #[derive(Debug)]
 pub struct TileProblem {
     pub rule: Rule,
-    /// The index of the field among those that are checked; `None` if it is about cells.
+    /// The index of the field among the checked ones; `None` if the problem is about cells.
     pub field: Option<usize>,
     pub tile: u64,
     pub found: String,
     pub expected: String,
 }
 
-/// What was found in a tile, and what the next tile and the fragment need to know of it.
+/// The findings in a tile, and the facts about it that the next tile and the fragment need.
 #[derive(Debug, Default)]
 pub struct TileFindings {
     problems: Vec<TileProblem>,
@@ -55,7 +55,7 @@ pub struct TileFindings {
     order: Vec<TileProblem>,
     chain: Option<CellChain>,
     totals: Vec<Option<TileContents>>,
-    /// Cells that were looked at, and fields whose tile was decoded.
+    /// The checked cells, and the fields whose tile was decoded.
     cells: u64,
     fields: u64,
 }
@@ -111,7 +111,7 @@ pub async fn check(
     Ok(())
 }
 
-/// Tells of a problem of a tile.
+/// Reports a problem of a tile.
 fn tell(problem: TileProblem, audited: &CheckedFragment, report: &FindingReporter) {
     let fragment = &audited.sound.fragment;
     let tile = problem.tile;
@@ -170,7 +170,7 @@ pub fn plan(audited: &CheckedFragment) -> Vec<Range<u64>> {
     runs
 }
 
-/// The memory of runs. Where it does not suffice for several at the same time, it is one after the other.
+/// The memory of runs. If it isn't enough for several runs at the same time, they take turns.
 #[derive(Debug, Clone)]
 pub struct CheckMemory {
     budget: Arc<dyn MemoryBudget>,
@@ -201,7 +201,7 @@ impl CheckMemory {
             });
         }
         drop(turn);
-        // When it is this run's turn alone, nothing of this check holds memory.
+        // If this run has all turns, no other run of this check holds memory.
         let turn = self.turn(self.most).await?;
         Ok(HeldTile {
             _grant: self.budget.reserve(bytes)?,
@@ -215,7 +215,7 @@ impl CheckMemory {
     }
 }
 
-/// A tile whose fields were requested; `None` for those that cannot be located.
+/// A tile whose fields were requested; a field is `None` if its tile cannot be located.
 struct AskedTile {
     tile: u64,
     cells: usize,
@@ -297,7 +297,7 @@ fn ask(audited: &CheckedFragment, tile: u64, list: &mut FetchList) -> Result<Ask
     })
 }
 
-/// The memory to decode a tile: coordinates and times are there together, attributes one after the other.
+/// The memory to decode a tile: coordinates and times are held together, attributes one after the other.
 fn decoded_bytes(audited: &CheckedFragment, tile: &AskedTile) -> usize {
     let (mut together, mut largest) = (0_usize, 0_usize);
     for (index, (reader, requested)) in audited.fields.iter().zip(&tile.fields).enumerate() {

@@ -19,7 +19,7 @@ use crate::maintain::check::rule::Rule;
 const HILBERT_TIES_SINCE: u32 = 18;
 /// Before this version, dimensions of floats are not tiled, whatever their extents.
 const FLOATS_TILED_SINCE: u32 = 5;
-/// Hilbert values before this version are others.
+/// Before this version, Hilbert values were computed otherwise.
 const HILBERT_SINCE: u32 = 9;
 
 /// The order that the cells of a fragment have.
@@ -94,7 +94,7 @@ impl OrderRule {
             })
     }
 
-    /// Compares a cell with the one behind it; what is wrong, if something is.
+    /// Compares a cell with the one behind it, and returns the problem, if there is one.
     pub fn pair(&self, a: &OrderedCell<'_>, b: &OrderedCell<'_>, tile: u64) -> Option<TileProblem> {
         let (rule, expected) = match self.verdict(a, b) {
             OrderVerdict::Fine => return None,
@@ -258,7 +258,7 @@ impl OwnedCoordinate {
     }
 }
 
-/// A cell as the order of cells sees it.
+/// A cell as it is compared with others.
 #[derive(Debug, Clone, Default)]
 pub struct OrderedCell<'a> {
     pub coordinates: Vec<Coordinate<'a>>,

@@ -22,7 +22,7 @@ use crate::maintain::column::DecodedColumn;
 use crate::tile::decode::{CellOrder, EqualCells};
 use crate::tile::tile_memory::DecodeScratch;
 
-/// Whether a field is needed beside others, and so is decoded together with them.
+/// Whether other checks need a field, so that it is decoded together with them.
 pub fn is_kept(audited: &CheckedFragment, field: usize) -> bool {
     let reader = audited.fields.get(field);
     reader.is_some_and(|reader| reader.field.kind != FieldKind::Attribute)
@@ -195,7 +195,7 @@ fn order(
         match index {
             0 => first = Some(OwnedCell::of(&cell)),
             _ => {
-                // One of a kind in each tile.
+                // Report each kind of problem once in a tile.
                 let problem = rule.pair(&before, &cell, source.tile);
                 if let Some(problem) = problem.filter(|p| !told.contains(&p.rule)) {
                     told.push(problem.rule);
@@ -214,9 +214,9 @@ fn order(
     Ok(())
 }
 
-/// Checks a tile.
+/// Checks the written cells of a tile.
 ///
-/// What lies around them is padding, whose content nobody looks at.
+/// The cells around them are padding, whose content nobody reads.
 pub fn check_dense(
     source: &TileSource<'_>,
     scratch: &mut DecodeScratch,

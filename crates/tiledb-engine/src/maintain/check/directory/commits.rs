@@ -14,7 +14,7 @@ use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::{FileInfo, Storage};
 
-/// Checks the files about other commits. `is_there` says whether the folder of a fragment exists.
+/// Checks the files about other commits. `is_there` returns whether the folder of a fragment exists.
 pub fn check(lists: &CommitLists, is_there: impl Fn(&str) -> bool, report: &FindingReporter) {
     let committed = lists.committed();
     ignored(lists, report);
@@ -63,7 +63,7 @@ fn repeated(lists: &CommitLists, report: &FindingReporter) {
     }
 }
 
-/// Replaced fragments are hidden, so what replaces them must be committed.
+/// Replaced fragments are hidden, so their replacement must be committed.
 fn replaced(
     lists: &CommitLists,
     committed: &BTreeMap<&str, &CheckedCommit>,

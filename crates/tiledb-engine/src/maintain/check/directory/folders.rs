@@ -1,4 +1,4 @@
-//! What lies in the folders of an array or a group: the names of files, and their reading.
+//! The files in the folders of an array or a group: their names, and their reading.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub const COPIES_FOLDER: &str = "__fragment_meta";
 /// The folder of the arrays that hold dimension labels.
 pub const LABELS_FOLDER: &str = "__labels";
 
-/// What a folder is.
+/// The kind of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderKind {
     Array,
@@ -101,7 +101,7 @@ impl FolderListings {
         }
     }
 
-    /// The files of the array's own folder and of `folder`, with their paths. Only the files that may be TileDB's.
+    /// The files of the array's own folder and of `folder`, with their paths, if their names may be TileDB's.
     pub fn in_root_and<'a>(
         &'a self,
         folder: &'static str,
@@ -115,11 +115,10 @@ impl FolderListings {
 
 const TIMESTAMPED: &str = "a name as __<time>_<time>_<uuid>_<version>";
 
-/// Whether a file is one that a writer had begun: libtiledb's `.tmp`, a staged file of ours, or one of a local object store.
+/// Whether a writer had only begun a file: libtiledb's `.tmp`, a staged file of ours, or one of a local object store.
 ///
-/// In the array's own folder, and in those of commits and copies, TileDB passes over files that it does not know;
-/// every file among the schemas and the metadata is read, so an unknown one there keeps libtiledb from opening the
-/// array.
+/// In the array's own folder, and in those of commits and copies, TileDB skips unknown files. Among the schemas and the
+/// metadata it reads every file, so an unknown one there keeps libtiledb from opening the array.
 pub fn is_staging(name: &str) -> bool {
     let staged = name.rsplit_once('#').map(|(_, number)| number);
     let numbered =
@@ -151,7 +150,7 @@ pub fn check_names(folders: &FolderListings, kind: FolderKind, report: &FindingR
     every(GROUP_FOLDER, &folders.group, report);
 }
 
-/// A folder in which files of other kinds are passed over.
+/// Checks a folder in which TileDB skips files of other kinds.
 fn listed(
     folder: &'static str,
     listing: &Listing,
@@ -173,7 +172,7 @@ fn listed(
     }
 }
 
-/// Files that are not TileDB's.
+/// Reports files that are not TileDB's.
 fn foreign(folder: &'static str, listing: &Listing, report: &FindingReporter) {
     for file in listing.files.iter().filter(|file| !file.is_named()) {
         let path = format!("{folder}/{}", file.name);
@@ -188,7 +187,7 @@ fn foreign(folder: &'static str, listing: &Listing, report: &FindingReporter) {
     }
 }
 
-/// A folder whose TileDB files are all read.
+/// Checks a folder in which TileDB reads all of its files.
 fn every(folder: &'static str, listing: &Listing, report: &FindingReporter) {
     foreign(folder, listing, report);
     for file in listing.named_files() {
@@ -224,8 +223,7 @@ pub fn report_staging(path: &str, file: &FileInfo, report: &FindingReporter) {
 /// How a generic tile is decoded.
 type DecodeTile = fn(&Storage, &[u8], &'static str) -> Result<GenericTile>;
 
-/// Reads a file of one generic tile: `Err` if the storage failed or a key is missing, and `Ok(Err(…))` if what is stored
-/// is at fault.
+/// Reads a file of one generic tile: `Err` if the storage failed or a key is missing, and `Ok(Err(…))` if the file is damaged.
 pub async fn read_tile(
     storage: &Storage,
     path: &str,
@@ -264,7 +262,7 @@ async fn read_with(
     }
 }
 
-/// An error about what is stored; `Err` for any other.
+/// Returns an error about a stored file; `Err` for any other error.
 pub fn about_stored(error: Error) -> Result<Error> {
     match error.kind() {
         ErrorKind::Corrupt

@@ -1,7 +1,7 @@
-//! Commits and folders of fragments: each has the other.
+//! Commits and folders of fragments: neither occurs without the other.
 //!
-//! Fragments since version 12 lie in a folder of their own; those before in the array's, and those before version 5 are
-//! committed by their metadata. A commit of versions 5 to 11 without a folder has no effect.
+//! Fragments since version 12 lie in a folder of their own. Older ones lie in the array's folder, and those before version 5
+//! are committed by their metadata. A commit of versions 5 to 11 without a folder has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ pub fn folders_by_name(folders: &FolderListings) -> BTreeMap<String, String> {
     paths
 }
 
-/// Matches commits and folders, and gives the committed fragments, oldest first.
+/// Matches commits and folders, and returns the committed fragments, oldest first.
 pub async fn check(
     storage: &Storage,
     folders: &FolderListings,

@@ -55,7 +55,7 @@ pub async fn check(
     Ok(())
 }
 
-/// A file that hides others, which one replaces.
+/// Checks a file that hides others, because a new file replaces them.
 async fn vacuum(
     storage: &Storage,
     path: &str,
@@ -130,7 +130,7 @@ pub async fn check_group(
 /// Copies of footers before this version are cut.
 const COPIED_SINCE: u32 = 12;
 
-/// Checks all files of copies. `fragments` are those that could be opened, and `is_there` says whether a fragment exists.
+/// Checks all files of copies. `fragments` are the ones that could be opened, and `is_there` returns whether a fragment exists.
 ///
 /// Copies only save requests. Releases up to 2.18 cut the copies of footers before version 12, so these are not
 /// compared.

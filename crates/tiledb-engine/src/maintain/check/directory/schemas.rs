@@ -1,4 +1,4 @@
-//! The schemas of an array and their enumerations: all decode, and those that are named exist.
+//! The schemas of an array and their enumerations: all decode, and every named one exists.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl CheckedSchemas {
         in_folder.map(|(_, schema)| schema).or_else(old)
     }
 
-    /// The newest enumeration of this name that a schema knows: indexes never change, and it has the most values.
+    /// The newest enumeration of this name that a schema knows. It has the most values, because indexes never change.
     pub fn enumeration(&self, name: &str) -> Option<&Arc<Enumeration>> {
         let all = self
             .by_name
@@ -105,7 +105,7 @@ fn settle_key(storage: &Storage, encrypted: bool, unknown: bool) -> Result<Stora
     ))
 }
 
-/// Readers choose schemas by the order of their names as text, which should be that of their times.
+/// Readers choose schemas by the order of their names as text, which should be the order of their times.
 fn order(paths: &[(String, String)], report: &FindingReporter) {
     let mut latest: Option<(u64, &str)> = None;
     for (name, path) in paths {

@@ -40,7 +40,7 @@ impl fmt::Display for ShownRange {
     }
 }
 
-/// Whether the writer may have compared the coordinates of a dimension in a way of its own.
+/// Whether the writer may have compared the coordinates of a dimension differently.
 pub fn compared_oddly(fragment: &Fragment, dimension: usize) -> bool {
     let version = fragment.footer.version;
     let Some(dimension) = fragment.schema.dimensions.get(dimension) else {
@@ -113,7 +113,7 @@ fn union(mbrs: &Mbrs, dimension: usize, datatype: Datatype) -> Option<DomainRang
     })
 }
 
-/// Whether two ranges are the same; both zeros of floats are.
+/// Whether two ranges are the same; the two zeros of floats are equal.
 fn equal(datatype: Datatype, a: &DomainRange, b: &DomainRange) -> bool {
     let same = |a: &[u8], b: &[u8]| compare_values(datatype, a, b) == Some(Ordering::Equal);
     same(&a.lo, &b.lo) && same(&a.hi, &b.hi)
@@ -157,7 +157,7 @@ fn inside(
     }
 }
 
-/// Checks the tree, and gives the leaves; `None` for a dense fragment, or if they cannot be used.
+/// Checks the tree, and returns the leaves; `None` for a dense fragment, or if they cannot be used.
 pub async fn check_tree(sections: &CheckedSections<'_>, tiles: u64) -> Result<Option<Mbrs>> {
     const WHAT: &str = "R-tree";
     let fragment = sections.fragment;
@@ -201,7 +201,7 @@ fn bounds(
             continue;
         }
         let datatype = dimension.datatype;
-        // Which of two bounds is larger if one is NaN depends on the order of comparison.
+        // If one bound is NaN, the larger one depends on the order of comparison.
         let is_nan = |leaf| {
             let (lo, hi) = below.range(leaf, d);
             compare_values(datatype, lo, hi).is_none()
@@ -228,7 +228,7 @@ fn bounds(
     }
 }
 
-/// Whether a range lies in another; NaN is everywhere.
+/// Whether a range lies in another; NaN lies in every range.
 fn bounded(datatype: Datatype, outer: (&[u8], &[u8]), inner: (&[u8], &[u8])) -> bool {
     let above = |a, b| compare_values(datatype, a, b) == Some(Ordering::Greater);
     !above(outer.0, inner.0) && !above(inner.1, outer.1)

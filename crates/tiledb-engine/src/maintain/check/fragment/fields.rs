@@ -31,11 +31,11 @@ pub struct CheckedField {
     pub datatype: Datatype,
     pub cell_val_num: CellValNum,
     pub nullable: bool,
-    /// Whether what is read may differ from what was written.
+    /// Whether values may be read differently from how they were written.
     pub lossy: bool,
     /// Whether the schema doesn't define how to read it, which has been reported.
     pub unknown: bool,
-    /// Whether the validity that is read may differ from what was written.
+    /// Whether the validity may be read differently from how it was written.
     pub validity_lost: bool,
 }
 
@@ -142,7 +142,7 @@ pub fn of(fragment: &Fragment) -> Vec<CheckedField> {
     fields
 }
 
-/// The stored statistics of the tiles of a field; what is missing or damaged is empty.
+/// The stored statistics of the tiles of a field; missing or damaged ones are empty.
 #[derive(Debug, Default)]
 pub struct StoredFieldStatistics {
     pub mins: TileMinMax,

@@ -14,14 +14,14 @@ use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::{Listing, Storage};
 
-/// A file that the footer promises.
+/// A file that the footer lists.
 struct PromisedFile {
     bytes: u64,
     /// The field that it belongs to.
     of: String,
 }
 
-/// Compares files with the footer. False if files are missing or cut, so that tiles of theirs cannot be read.
+/// Compares files with the footer. Returns `false` if files are missing or cut, so that their tiles cannot be read.
 pub fn check(
     fragment: &Fragment,
     fields: &[CheckedField],
@@ -71,7 +71,7 @@ pub fn check(
     fit
 }
 
-/// The files that the footer promises; sizes for files that a field doesn't have are reported.
+/// The files that the footer lists. Sizes for files that a field doesn't have are reported.
 fn promised(
     fragment: &Fragment,
     fields: &[CheckedField],
@@ -128,7 +128,7 @@ pub struct CheckedSections<'a> {
     storage: &'a Storage,
     path: String,
     file_bytes: u64,
-    /// All metadata, in versions in which they are one tile.
+    /// All metadata, in versions that store them in one tile.
     pub monolithic: Option<MonolithicMetadata>,
 }
 
@@ -168,12 +168,12 @@ impl<'a> CheckedSections<'a> {
         }
     }
 
-    /// Where to say that something is wrong.
+    /// The object of a finding in this file.
     pub fn object(&self, what: &str) -> String {
         format!("{}, {what}", self.path)
     }
 
-    /// Tells that a section cannot be read.
+    /// Reports that a section cannot be read.
     pub fn unreadable(&self, what: &str, problem: &str) {
         let object = self.object(what);
         self.report.tell(

@@ -9,7 +9,7 @@ use crate::format::fragment::statistics::{FragmentStatistics, TileMinMax};
 use crate::format::schema::CellValNum;
 use crate::maintain::check::rule::Rule;
 
-/// The lists of a field as stored; those that it does not have, or that cannot be read, are `None`.
+/// The lists of a field as stored; missing and unreadable ones are `None`.
 #[derive(Debug, Default)]
 pub struct FieldLists {
     tile_offsets: Option<Vec<u64>>,
@@ -237,8 +237,8 @@ impl CheckedField {
         self.cell_val_num == CellValNum::Fixed(1) && !opaque
     }
 
-    /// Whether it is a geometry: libtiledb up to 2.30 has no statistics of these, and later releases none that mean
-    /// anything.
+    /// Whether it is a geometry: libtiledb up to 2.30 has no statistics of geometries, and those of later releases mean
+    /// nothing.
     pub fn is_geometry(&self) -> bool {
         matches!(self.datatype, Datatype::GeomWkb | Datatype::GeomWkt)
     }

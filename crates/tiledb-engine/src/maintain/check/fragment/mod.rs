@@ -23,7 +23,7 @@ use crate::maintain::check::report::FindingReporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::Storage;
 
-/// A fragment whose metadata are sound enough to look at its cells.
+/// A fragment whose metadata are sound enough to check its cells.
 #[derive(Debug)]
 pub struct SoundFragment {
     pub fragment: Arc<Fragment>,
@@ -50,7 +50,7 @@ impl SoundFragment {
     }
 }
 
-/// Checks the metadata of a fragment; `None` if they are too damaged to look at its cells.
+/// Checks the metadata of a fragment; `None` if they are too damaged to check its cells.
 pub async fn check(
     storage: &Storage,
     fragment: Arc<Fragment>,

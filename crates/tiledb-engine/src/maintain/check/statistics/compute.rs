@@ -1,4 +1,4 @@
-//! The statistics of some cells, both the true ones and what writers make of NaN and of limits.
+//! The statistics of some cells: the true ones, and the ones that writers compute where NaN or limits interfere.
 
 use crate::format::datatype::Datatype;
 use crate::format::schema::CellValNum;
@@ -12,7 +12,7 @@ pub trait CheckedValues {
     fn is_null(&self, index: usize) -> bool;
 }
 
-/// The statistics of a tile: of the cells that count, and of all cells that are stored, if these are more.
+/// The statistics of a tile: of the cells that hold data, and of all stored cells, if there are more.
 #[derive(Debug)]
 pub struct TileContents {
     pub visible: ComputedStatistics,
@@ -29,26 +29,26 @@ pub struct ComputedStatistics {
     pub text: Option<TextStatistics>,
 }
 
-/// Of integers that are not NULL.
+/// Statistics of integers that are not NULL.
 #[derive(Debug, Clone)]
 pub struct IntegerStatistics {
     pub min: i128,
     pub max: i128,
     pub sum: i128,
-    /// The sum of absolute values: an upper bound of every sum on the way.
+    /// The sum of absolute values: an upper bound of every partial sum.
     pub magnitude: u128,
     /// The sum that stops at the limits of its type, in the order of cells.
     pub stopped: i128,
     at_limit: bool,
 }
 
-/// Of floats that are not NULL.
+/// Statistics of floats that are not NULL.
 #[derive(Debug, Clone)]
 pub struct FloatStatistics {
     /// Without NaN; NaN if there is nothing else.
     pub min: f64,
     pub max: f64,
-    /// As a loop of comparisons finds them, which a NaN resets.
+    /// The minimum that a loop of comparisons finds, which a NaN resets.
     pub found_min: f64,
     pub found_max: f64,
     pub sum: f64,
@@ -60,12 +60,12 @@ pub struct FloatStatistics {
     pub nan: bool,
 }
 
-/// Of strings that are not NULL.
+/// Statistics of strings that are not NULL.
 #[derive(Debug, Clone)]
 pub struct TextStatistics {
     pub min: Vec<u8>,
     pub max: Vec<u8>,
-    /// Whether a NUL byte is in a string.
+    /// Whether a string has a NUL byte.
     pub nul: bool,
 }
 
@@ -156,7 +156,7 @@ impl IntegerStatistics {
             max: self.max.max(next.max),
             sum: self.sum.saturating_add(next.sum),
             magnitude: self.magnitude.saturating_add(next.magnitude),
-            // Over several tiles, sums are put together from those of the tiles.
+            // The sum of several tiles is made from the sums of the tiles.
             stopped: self.stopped,
             at_limit: self.at_limit || next.at_limit,
         }
@@ -178,7 +178,7 @@ impl FloatStatistics {
             count: 0,
             nan: false,
         });
-        // These ignore NaN.
+        // `f64::min` and `f64::max` ignore NaN.
         all.min = all.min.min(value);
         all.max = all.max.max(value);
         all.found_min = if all.found_min < value {

@@ -1,8 +1,8 @@
-//! Statistics computed again from the cells, and what of the stored ones may differ.
+//! Statistics computed again from the cells, and the deviations that stored ones may have.
 //!
-//! What libtiledb computes is defined by its loops (`tile_metadata_generator.cc`, `fragment_metadata.cc`), and these have
-//! oddities that stay in stored arrays for ever. A stored value passes if it is the true one, or the one that libtiledb
-//! of the fragment's version stores for these cells:
+//! The loops of libtiledb (`tile_metadata_generator.cc`, `fragment_metadata.cc`) define what it computes, and their oddities
+//! stay in stored arrays for ever. A stored value passes if it is the true one, or the one that libtiledb of the fragment's
+//! version stores for these cells:
 //!
 //! - a NaN resets the running minimum and maximum, and sums stop at the limits of their type;
 //! - a tile of NULLs has zeros, sentinels or nothing as minimum and maximum;
@@ -12,7 +12,7 @@
 //!   they also store the minima and maxima of other tiles, or bytes that were freed;
 //! - the statistics of a fragment are put together from those of its tiles, and the sum of `CHAR` is forgotten.
 //!
-//! Lossy filters change values after their statistics were computed, and those of geometries mean nothing: neither is
+//! Lossy filters change values after their statistics were computed, and the statistics of geometries mean nothing: neither are
 //! compared.
 
 mod compute;
@@ -30,7 +30,7 @@ use crate::format::datatype::Datatype;
 use crate::format::domain_range::show_value;
 use crate::maintain::check::fragment::CheckedField;
 
-/// Rounding errors of a sum are up to so much of the sum of absolute values, for each addition.
+/// For each addition, the rounding error of a sum is at most this part of the sum of absolute values.
 const ROUNDING: f64 = f64::EPSILON;
 
 /// The minimum or the maximum.
@@ -81,7 +81,7 @@ pub fn is_true(
     true
 }
 
-/// Whether `stored` is what a loop of libtiledb finds, where that is not the true value.
+/// Whether `stored` is the value that a loop of libtiledb finds, if that isn't the true value.
 pub fn is_found(
     field: &CheckedField,
     of: &ComputedStatistics,
@@ -137,7 +137,7 @@ pub fn is_true_sum(field: &CheckedField, of: &ComputedStatistics, bits: u64) -> 
     bits == 0
 }
 
-/// Whether the sum may be another in another order of addition, so that any value passes.
+/// Whether another order of addition may change the sum, so that any value passes.
 pub fn sum_depends_on_order(field: &CheckedField, of: &ComputedStatistics) -> bool {
     let (_, most) = sum_limits(field.datatype);
     let integers = of.integers.as_ref();

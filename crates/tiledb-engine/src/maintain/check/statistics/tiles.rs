@@ -23,12 +23,12 @@ pub struct StatisticMismatch {
     pub expected: String,
 }
 
-/// What decides which oddities are allowed.
+/// The conditions that decide which oddities are allowed.
 #[derive(Debug, Clone, Copy)]
 pub struct StatisticsContext {
     pub version: FormatVersion,
     pub dense: bool,
-    /// Whether none is.
+    /// Whether no oddity is allowed.
     pub exact: bool,
 }
 
@@ -49,7 +49,7 @@ pub fn compare(
     if !field.validity_lost {
         wrong.extend(of.null_count(stored.null_counts.get(tile).copied()));
     }
-    // Neither do values and statistics come from the same bytes, nor do these mean anything.
+    // The values differ from those that the writer saw, or their statistics mean nothing.
     if field.lossy || field.is_geometry() || field.validity_lost {
         return wrong;
     }
@@ -60,7 +60,7 @@ pub fn compare(
     wrong
 }
 
-/// Whether libtiledb does not even look at the cells of this type.
+/// Whether libtiledb doesn't even read the cells of this type.
 fn is_opaque(field: &CheckedField) -> bool {
     let text = field.datatype.is_string() && !field.has_min_max();
     text || field.datatype == Datatype::Any || field.is_geometry()
@@ -92,14 +92,14 @@ impl CheckedTile<'_> {
         let field = self.field;
         let whole = self.seen.whole.as_ref().unwrap_or(&self.seen.visible);
         match (field.is_var(), self.context.dense) {
-            // Without minimum and maximum, nothing is looked at.
+            // Without minimum and maximum, libtiledb doesn't read the cells.
             _ if stored == 0 && !field.has_min_max() && (field.is_var() || is_opaque(field)) => {
                 true
             }
-            // Validity is read at the beginning of the tile for each piece of it.
+            // For each piece of the tile, libtiledb reads validity from the beginning of the tile.
             (true, true) => true,
             (true, false) => false,
-            // All NULLs are counted for each piece of the tile.
+            // For each piece of the tile, libtiledb counts all NULLs.
             (false, true) if !field.has_min_max() => {
                 stored.checked_rem(whole.nulls) == Some(0) || stored == whole.nulls
             }
@@ -111,7 +111,7 @@ impl CheckedTile<'_> {
     fn end(&self, end: ExtremeKind, stored: Option<&[u8]>) -> Option<StatisticMismatch> {
         let (field, seen) = (self.field, self.seen);
         let stored = stored.filter(|_| field.has_min_max())?;
-        // A tile of NULLs has neither.
+        // A tile of NULLs has no minimum and maximum.
         if seen.visible.values() == 0 || is_true(field, &seen.visible, end, stored) {
             return None;
         }
@@ -145,7 +145,7 @@ impl CheckedTile<'_> {
         whole.is_some_and(|whole| is_true(field, whole, end, stored) || found(whole))
     }
 
-    /// Whether a dense writer took the values of other cells than those that are valid.
+    /// Whether a dense writer took values of the wrong cells instead of the valid ones.
     fn is_confused(&self) -> bool {
         let text = matches!(self.field.datatype, Datatype::Char | Datatype::StringAscii);
         let old = !self.context.version.since(NULLABLE_STRINGS_SINCE);

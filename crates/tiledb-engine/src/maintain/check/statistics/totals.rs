@@ -23,10 +23,10 @@ pub struct FragmentTotals {
     fields: Vec<FieldTotal>,
 }
 
-/// Of one field.
+/// The statistics of one field.
 #[derive(Debug)]
 struct FieldTotal {
-    /// The values are of the cells that count, and of all that are stored; `None` if a tile could not be read.
+    /// The statistics of the cells that hold data, and of all stored cells; `None` if a tile could not be read.
     of_cells: Option<(ComputedStatistics, ComputedStatistics)>,
 }
 
@@ -145,7 +145,7 @@ impl OfField<'_> {
             let dense = self.fragment.footer.dense;
             (dense && is_true(field, whole, end, stored))
                 || self.folded(end, tiles, stored)
-                // Behind a tile of NULLs libtiledb looks at the wrong values.
+                // After a tile of NULLs, libtiledb reads the wrong values.
                 || (field.nullable && is_fixed_text(field))
         };
         if !self.exact && odd() {
@@ -219,7 +219,7 @@ impl OfField<'_> {
         if !self.exact && odd() {
             return None;
         }
-        // A sum beyond the limits has no true value.
+        // A sum beyond the limits of its type has no true value.
         if self.exact && sum_depends_on_order(field, visible) {
             return None;
         }

@@ -1,7 +1,7 @@
-//! A merge of dense fragments into one, tile by tile: of each cell the newest fragment whose box holds it says everything.
+//! A merge of dense fragments into one, tile by tile: the newest fragment whose box holds a cell decides its values.
 //!
 //! Tiles of all fragments lie on one grid, so a tile of the output is put together from the tiles of the inputs in the same
-//! place. What lies around the box of the output is padding, which nobody reads.
+//! place. The cells around the box of the output are padding, which nobody reads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(in crate::maintain::consolidate) struct DenseMerge {
     pub storage: Storage,
     /// The inputs, oldest first.
     pub inputs: Vec<DenseInput>,
-    /// What they become.
+    /// The result of the merge.
     pub output: Arc<ConsolidatedOutput>,
     /// The box of the output.
     pub cells: KeyBox,
@@ -48,7 +48,7 @@ pub(in crate::maintain::consolidate) struct DenseMerge {
     pub budget: Arc<dyn MemoryBudget>,
     /// Tiles that are filtered at the same time.
     pub width: usize,
-    /// What was done so far.
+    /// The progress so far.
     pub progress: Arc<ConsolidateProgress>,
 }
 
@@ -71,11 +71,11 @@ struct MergedPiece {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CellsFrom {
-    /// Outside the box.
+    /// A cell outside the box.
     Padding,
-    /// Nobody wrote it.
+    /// A cell that nobody wrote.
     Nothing,
-    /// The input with this index.
+    /// A cell of the input with this index.
     Input(usize),
 }
 
@@ -95,7 +95,7 @@ struct RequestedCells {
     pieces: Vec<MergedPiece>,
     list: FetchList,
     inputs: Vec<Option<super::source::SourceTiles>>,
-    /// The tiles of the inputs, that of the output, and what its filters make of it.
+    /// The bytes of the input tiles, of the output tile, and of its filtered form.
     bytes: usize,
 }
 

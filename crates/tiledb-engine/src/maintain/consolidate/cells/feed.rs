@@ -30,17 +30,17 @@ const CHUNK_TILES: u64 = 256;
 /// Inputs that are fetched although the merge hasn't reached them.
 const AHEAD: usize = 16;
 /// After memory was short, chunks grow once this number of tiles came without another shortage. It doubles with each shortage,
-/// because what was fetched ahead is fetched again after one.
+/// because the tiles that were fetched ahead must then be fetched again.
 const PATIENCE_TILES: u64 = 32;
 
-/// An input before it is opened. Its deletes are prepared by then.
+/// An input that may not be opened yet. Its deletes are already prepared.
 #[derive(Debug)]
 pub(in crate::maintain::consolidate) struct UnopenedInput {
     /// The fragment.
     pub fragment: Arc<Fragment>,
     /// Its place among the inputs, oldest first.
     pub age: u32,
-    /// The time of its cells, if it has none for each.
+    /// The time of its cells, if they don't have their own.
     pub time: u64,
     /// The output.
     pub output: Arc<ConsolidatedOutput>,
@@ -84,7 +84,7 @@ pub(super) struct TileFeed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ChunkSize {
     bytes: u64,
-    /// The size while the memory suffices.
+    /// The size while there is enough memory.
     most_bytes: u64,
     /// Tiles since the size changed.
     tiles: u64,
@@ -120,7 +120,7 @@ impl ChunkSize {
     }
 }
 
-/// What loading needs besides its input.
+/// The state that the loading of all inputs shares.
 #[derive(Debug, Clone)]
 struct FeedState {
     storage: Storage,
@@ -133,7 +133,7 @@ struct FedInput {
     source: Arc<UnopenedInput>,
     /// Tiles that are not loaded.
     tiles: Range<u64>,
-    /// What the numbers of its tiles begin at, so that no two tiles have one number.
+    /// The number of its first tile, chosen so that all tiles have different numbers.
     serial: u64,
     ready: VecDeque<InputTile>,
     loading: Option<AbortingTask<TileChunk>>,
@@ -223,7 +223,7 @@ impl TileFeed {
         {
             match loading.join().await {
                 Ok(chunk) => input.receive(chunk),
-                // Whoever asks for it tries again.
+                // The request for this input loads it again.
                 Err(e) if e.kind() == ErrorKind::OutOfMemory => break,
                 Err(e) => return Err(e),
             }
@@ -286,7 +286,7 @@ impl FedInput {
         self.ready.extend(chunk.tiles);
     }
 
-    /// The next tile that is there; behind the last one, others are loaded.
+    /// The next loaded tile; after the last one, others are loaded.
     fn take(&mut self, shared: &FeedState, chunk_bytes: u64) -> Option<InputTile> {
         let tile = self.ready.pop_front();
         if self.loading.is_none() && self.ready.is_empty() && !self.tiles.is_empty() {

@@ -1,10 +1,10 @@
-//! Which cell comes next: a merge of sorted inputs, which copies nothing.
+//! A merge of sorted inputs, which finds the next cells and copies nothing.
 //!
 //! The inputs lie in a heap by their next cell. As long as the first input's cells come before those of the second, they are
-//! taken together, and the run is found by doubling steps: inputs that do not overlap cost nothing by the cell. An input
-//! whose cells are not there yet lies in the heap by a bound that none of its cells precedes, and is requested when it is
-//! first. The subtle thing: an input may turn out not to be sorted, as its writer compared strings in another way; then
-//! [`Merger::give`] says so, and the caller begins again with inputs of single tiles.
+//! taken together, and doubling steps find the end of the run: inputs that do not overlap cost nothing per cell. An input whose
+//! cells are not loaded yet lies in the heap by a lower bound of its cells, and is requested when it is first. The subtle
+//! thing: an input may turn out not to be sorted, because its writer compared strings in another way; then [`Merger::give`]
+//! returns `false`, and the caller begins again with inputs of single tiles.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::tile::{CellSegment, InputTile, TileRecipe};
 use super::{CellStep, KeptVersions, MergedCells, NextCell};
 use crate::error::{Error, Result};
 
-/// What the merge is to do.
+/// The rules of a merge.
 #[derive(Debug)]
 pub(super) struct MergeRules {
     /// The inputs' columns and order.
@@ -69,7 +69,7 @@ struct MergeInput {
 enum MergeState {
     Ahead(LowerCellBound),
     At(Arc<InputTile>, usize),
-    /// It has no more cells, and holds no tile.
+    /// The input has no more cells, and holds no tile.
     Ended,
 }
 
@@ -91,7 +91,7 @@ impl Merger {
         }
     }
 
-    /// Adds an input of `tiles` tiles, none of whose cells comes before `bound`.
+    /// Adds an input of `tiles` tiles, whose cells all come at `bound` or later.
     pub(super) fn add(&mut self, age: u32, part: u64, tiles: u64, bound: LowerCellBound) {
         if tiles == 0 {
             return;
@@ -149,7 +149,7 @@ impl Merger {
         Ok(true)
     }
 
-    /// What was read and written so far.
+    /// The numbers of cells that were read and written so far.
     pub(super) fn counts(&self) -> MergedCells {
         self.counts
     }
@@ -164,7 +164,7 @@ impl Merger {
         std::mem::take(&mut self.stock).into_iter()
     }
 
-    /// Goes on until some tiles of the output are complete, or one of an input is needed.
+    /// Continues until some tiles of the output are complete, or an input must give its next tile.
     pub(super) fn advance(&mut self) -> Result<CellStep> {
         let next = self.go_on()?;
         if next == NextCell::Done {
@@ -278,7 +278,7 @@ impl Merger {
         };
         let order = &self.rules.output.order;
         match (&x.state, &y.state) {
-            // It lies in no heap.
+            // An ended input is in no heap.
             (MergeState::Ended, _) | (_, MergeState::Ended) => a.cmp(&b),
             // The next cells of an input without any are requested first.
             (MergeState::At(tile, place), _) if *place >= tile.cells => Ordering::Less,
@@ -342,7 +342,7 @@ impl Merger {
         }
     }
 
-    /// The end of the cells of the first input that come before all others; the first one does.
+    /// The end of the first input's cells that come before all others. The cell at `place` does.
     fn run_end(&self, first: usize, tile: &InputTile, place: usize) -> usize {
         let second = match (self.heap.get(1), self.heap.get(2)) {
             (Some(left), Some(right)) => match self.is_before(2, 1) {
@@ -438,7 +438,7 @@ impl Merger {
         Ok(())
     }
 
-    /// Keeps what remains of the current versions.
+    /// Keeps the current versions that remain.
     fn flush(&mut self) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         if self.rules.versions == KeptVersions::Newest {

@@ -1,9 +1,8 @@
 //! The cells of a consolidation: from the tiles of its inputs to the tiles of its output.
 //!
 //! A [`source`] decodes the tiles of one input and computes what else a cell needs ([`order`], [`deleted`]); the [`feed`]
-//! fetches them before they are needed. The [`merge`] decides which cell comes next, and writes down runs of cells to
-//! copy; the tiles of the output are put together from these ([`tile`]) on the threads that filter them. [`sparse`] and
-//! [`dense`] drive this.
+//! fetches them before they are needed. The [`merge`] decides which cell comes next, and records runs of cells to copy. From
+//! these runs, the threads that filter the tiles of the output make the tiles ([`tile`]). [`sparse`] and [`dense`] drive this.
 
 pub(super) mod deleted;
 pub(super) mod dense;
@@ -23,16 +22,16 @@ pub(super) enum KeptVersions {
     All,
     /// Those that are not deleted, and those that hide an older one that is not.
     Alive,
-    /// The newest, unless it is deleted.
+    /// The newest version, unless it is deleted.
     Newest,
 }
 
-/// What the merge has come to.
+/// A step of the merge.
 #[derive(Debug)]
 struct CellStep {
     /// The tiles of the output that are complete.
     tiles: Vec<TileRecipe>,
-    /// What comes next.
+    /// How the merge goes on.
     next: NextCell,
 }
 
@@ -41,9 +40,9 @@ struct CellStep {
 enum NextCell {
     /// The input with this index has to give its next tile.
     Needs(usize),
-    /// It needs nothing.
+    /// The merge needs nothing.
     More,
-    /// There are no cells left.
+    /// No cells are left.
     Done,
     /// The cells of an input are not in the order of the merge.
     Unsorted,

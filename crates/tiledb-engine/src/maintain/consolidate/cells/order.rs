@@ -1,4 +1,4 @@
-//! The order in which the cells of inputs follow each other: global order; of one cell's versions the newest first.
+//! The order in which the cells of inputs follow each other: global order, and the versions of one cell newest first.
 //!
 //! Cells are compared by packed numbers ([`OrderKeys`]), strings by themselves. The subtle thing: these numbers are equal for
 //! cells outside the domain and at its edge, so only the coordinates, which have no `-0.0`, decide whether two cells *are the
@@ -25,7 +25,7 @@ pub(in crate::maintain::consolidate) struct MergeOrder {
     hilbert: bool,
 }
 
-/// What no cell of a tile comes before.
+/// A lower bound of the cells of a tile.
 #[derive(Debug, Clone, Default)]
 pub(in crate::maintain::consolidate) struct LowerCellBound {
     columns: Vec<BoundColumn>,
@@ -107,7 +107,7 @@ impl MergeOrder {
         Ok(keys)
     }
 
-    /// What no cell comes before whose coordinates lie in these ranges.
+    /// A lower bound of the cells whose coordinates lie in these ranges.
     pub(super) fn bound<'a>(&self, range: impl Fn(usize) -> TileRange<'a>) -> LowerCellBound {
         let ranges = (0..self.datatypes.len()).map(&range).collect::<Vec<_>>();
         let low = |dim: usize, _: usize| match (ranges.get(dim), self.datatypes.get(dim)) {
@@ -170,7 +170,7 @@ impl MergeOrder {
         })
     }
 
-    /// Compares what no cell of a tile comes before with a cell.
+    /// Compares a lower bound with a cell.
     pub(super) fn compare_bound(&self, bound: &LowerCellBound, cell: MergeCell<'_>) -> Ordering {
         let stored = cell.tile.stored(cell.place);
         let mut number = 0;
@@ -199,7 +199,7 @@ impl MergeOrder {
         (0..self.datatypes.len()).all(|d| string(a.tile, d, x) == string(b.tile, d, y))
     }
 
-    /// The order of the cells of a tile, if it is another one than they are stored in.
+    /// The order of the cells of a tile, if they are stored in another order.
     pub(super) fn sort(&self, tile: &InputTile) -> Option<Vec<u32>> {
         let cell = |place: usize| MergeCell { tile, place };
         let in_order = |i: usize| self.compare_versions(cell(i - 1), cell(i)).is_le();

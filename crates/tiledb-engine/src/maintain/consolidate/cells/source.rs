@@ -20,7 +20,7 @@ use crate::tile::fetch::{FetchList, FetchedBytes};
 use crate::tile::tile_memory::DecodeScratch;
 use crate::write::fields::WrittenFields;
 
-/// What all inputs of a consolidation share.
+/// The output of a consolidation, which all inputs share.
 #[derive(Debug)]
 pub(in crate::maintain::consolidate) struct ConsolidatedOutput {
     /// The fields of the output.
@@ -31,7 +31,7 @@ pub(in crate::maintain::consolidate) struct ConsolidatedOutput {
     pub drops_deleted: Option<DropsDeleted>,
 }
 
-/// Deleted cells are dropped.
+/// Deleted cells are dropped from the output.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::maintain::consolidate) struct DropsDeleted {
     /// Only those that were deleted until this time.
@@ -43,7 +43,7 @@ pub(in crate::maintain::consolidate) struct DropsDeleted {
 pub(in crate::maintain::consolidate) struct MergeSource {
     /// The fragment.
     pub fragment: Arc<Fragment>,
-    /// The time of its cells, if it has none for each.
+    /// The time of its cells, if they don't have their own.
     time: u64,
     output: Arc<ConsolidatedOutput>,
     readers: Vec<StoredField>,
@@ -51,7 +51,7 @@ pub(in crate::maintain::consolidate) struct MergeSource {
     deletes: Arc<InputDeletes>,
 }
 
-/// What supplies a column of the output.
+/// The source of a column of the output.
 #[derive(Debug)]
 enum MergedColumnSource {
     /// The reader with this index; whether the column has NULLs.
@@ -84,7 +84,7 @@ impl SourceTiles {
     }
 }
 
-/// What a decoded field is.
+/// A decoded field.
 #[derive(Debug, Clone)]
 enum ReadField {
     Column(Arc<DecodedColumn>),
@@ -187,7 +187,7 @@ impl MergeSource {
                 bytes = bytes.saturating_add(reader.decoded_bytes(&requested, cells));
                 of_tile.push(requested);
             }
-            // The keys and the times of cells, and where strings start.
+            // The keys and the times of cells, and the starts of strings.
             decoded.push(bytes.saturating_add(cells.saturating_mul(32)));
             asked.push(of_tile);
         }

@@ -1,4 +1,4 @@
-//! A merge of sparse fragments into one, or its comparison with the one that was written.
+//! A merge of sparse fragments into one, or its comparison with the written one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::write::encode::RawTile;
 use crate::write::fragment::{FragmentWriter, StagedFragment};
 use crate::write::pipeline::TilePipeline;
 
-/// The memory that is reserved for a tile of the output, in multiples of its bytes: for it, and for the output of its filters.
+/// The memory that is reserved for a tile of the output, in multiples of its bytes: for the tile, and for its filtered form.
 const COPIES: usize = 2;
 
 /// A merge that can be done several times.
@@ -29,7 +29,7 @@ pub(in crate::maintain::consolidate) struct SparseMerge {
     pub storage: Storage,
     /// The inputs, oldest first.
     pub inputs: Vec<Arc<UnopenedInput>>,
-    /// What they become.
+    /// The result of the merge.
     pub output: Arc<ConsolidatedOutput>,
     /// Which versions of a cell remain.
     pub versions: KeptVersions,
@@ -37,20 +37,20 @@ pub(in crate::maintain::consolidate) struct SparseMerge {
     pub budget: Arc<dyn MemoryBudget>,
     /// Tiles that are filtered at the same time.
     pub width: usize,
-    /// What was done so far.
+    /// The progress so far.
     pub progress: Arc<ConsolidateProgress>,
     /// How far the inputs could be trusted in writing, as an index.
     pub trust: AtomicUsize,
 }
 
-/// What is known of the order of inputs.
+/// The trust in the order of inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OrderTrust {
     /// The cells of a fragment are sorted.
     Fragments,
     /// The cells of each tile lie in its rectangle.
     Boxes,
-    /// Nothing.
+    /// Nothing is known.
     Nothing,
 }
 
@@ -67,13 +67,13 @@ enum CellSink {
     Comparison(Box<VerifiedCells>),
 }
 
-/// What a tile of the output needs: its memory, and in a comparison the tile that was written.
+/// The needs of a tile of the output: its memory, and in a comparison the written tile.
 struct TileRoom {
     memory: Grant,
     written: Option<InputTile>,
 }
 
-/// The fragment that was written, and the next of its tiles.
+/// The written fragment, and the next of its tiles.
 struct VerifiedCells {
     feed: TileFeed,
     left: u64,
@@ -148,7 +148,7 @@ impl SparseMerge {
         }
     }
 
-    /// The number of cells; `None` if the inputs are not sorted as they were trusted to be.
+    /// Merges, and returns the numbers of cells; `None` if the inputs are less sorted than `trust` assumes.
     async fn merge(&self, trust: OrderTrust, sink: &mut CellSink) -> Result<Option<MergedCells>> {
         let (mut merger, mut feed) = self.begin(trust).await?;
         loop {
@@ -165,7 +165,7 @@ impl SparseMerge {
                 let room = loop {
                     match sink.room(bytes).await {
                         Err(e) if e.kind() == ErrorKind::OutOfMemory => {
-                            // What the merge does not need yet is loaded again when it does.
+                            // Dropped tiles are loaded again when the merge needs them.
                             if !feed.give_up(None, merger.empty_stock()) {
                                 return Err(e);
                             }
@@ -197,7 +197,7 @@ impl SparseMerge {
             if !merger.give(input, tile)? {
                 return Ok(None);
             }
-            // The merge goes on with those that are there, without coming back for each.
+            // Loaded tiles are stored, so that the merge continues without a request for each.
             for (input, tile) in feed.loaded().await? {
                 merger.store(input, tile);
             }
@@ -297,7 +297,7 @@ impl CellSink {
 }
 
 impl VerifiedCells {
-    /// The next tile that was written.
+    /// The next written tile.
     async fn next(&mut self) -> Result<InputTile> {
         let Some(left) = self.left.checked_sub(1) else {
             return Err(differs(
@@ -312,7 +312,7 @@ impl VerifiedCells {
     }
 }
 
-/// Compares a tile as it was to be written with the one that was.
+/// Compares a tile of the merge with the written one.
 fn compare(recipe: &TileRecipe, tile: InputTile, output: &ConsolidatedOutput) -> Result<()> {
     let serial = tile.serial;
     let cells = tile.cells;

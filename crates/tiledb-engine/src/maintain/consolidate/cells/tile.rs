@@ -73,7 +73,7 @@ impl TileColumn {
     }
 }
 
-/// What the cells of a tile are ordered by: numbers, for each column of numbers.
+/// The keys by which the cells of a tile are ordered: a number for each column of numbers.
 #[derive(Debug, Default)]
 pub(in crate::maintain::consolidate) struct TileKeys {
     /// The numbers of all cells.
@@ -98,11 +98,11 @@ pub(in crate::maintain::consolidate) struct InputTile {
     pub cells: usize,
     /// One for each field of the output.
     pub columns: Vec<TileColumn>,
-    /// What the cells are ordered by.
+    /// The keys by which the cells are ordered.
     pub keys: TileKeys,
     /// When each cell was written.
     pub written: TileColumn,
-    /// Which cells are deleted; `None` if that makes no difference, or none is.
+    /// Which cells are deleted; `None` if no cell is, or if it makes no difference.
     pub dead: Option<Vec<bool>>,
     /// The cells in the order of the merge, if they are stored in another one.
     pub sorted: Option<Vec<u32>>,
@@ -122,7 +122,7 @@ impl InputTile {
         }
     }
 
-    /// Whether a cell is deleted, and to be dropped for it.
+    /// Whether a cell is dropped because it is deleted.
     pub(super) fn is_dead(&self, place: usize) -> bool {
         let dead = self.dead.as_ref();
         dead.is_some_and(|dead| dead.get(self.stored(place)).is_some_and(|dead| *dead))

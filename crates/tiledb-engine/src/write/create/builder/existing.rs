@@ -19,14 +19,14 @@ use crate::write::create::definition::ArrayDefinition;
 use crate::write::create::literal::LiteralValue;
 use crate::write::create::types::StorageType;
 
-/// An option that says something else than an array has.
+/// An option that differs from the array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionDisagreement {
     /// The option, without the prefix `tiledb.`.
     pub option: String,
-    /// What was given.
+    /// The given value.
     pub given: String,
-    /// What the array has.
+    /// The value of the array.
     pub found: String,
 }
 
@@ -57,7 +57,7 @@ impl ArrayBuilder {
         let mut told: HashSet<&str> = HashSet::new();
         let attributes = attributes.map(|(attribute, name)| {
             let enumeration = attribute.enumeration.as_deref();
-            // Another column that shares an enumeration gives its name alone.
+            // Only the first column that shares an enumeration lists its values; the others name it.
             let repeated = enumeration.is_some_and(|name| told.contains(name));
             told.extend(enumeration);
             let known = definition.enumerations.iter();
@@ -93,7 +93,7 @@ impl ArrayBuilder {
         })
     }
 
-    /// What the options say that an array does not have.
+    /// The options that disagree with an array.
     ///
     /// # Errors
     /// An option is not valid for the array.
@@ -187,7 +187,7 @@ fn of_attribute(
     })
 }
 
-/// The type that SQL declares for what is stored.
+/// The type that SQL declares for a stored type.
 fn declared(stored: StorageType) -> Result<DataType> {
     let options = TypeOptions::default();
     let column = ColumnType::plain(stored.datatype, stored.count, true, &options)?;

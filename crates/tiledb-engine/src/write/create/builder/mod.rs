@@ -1,7 +1,7 @@
 //! [`ArrayBuilder`]: an array from the columns of a table.
 //!
-//! Typed methods and options as text set the same things, so that Rust and SQL can do the same. What is not chosen has the
-//! defaults of `super::defaults`.
+//! Typed methods and textual options set the same properties, so Rust and SQL can do the same. Everything else has the defaults
+//! of `super::defaults`.
 
 mod existing;
 mod resolve;
@@ -70,7 +70,7 @@ pub struct ArrayBuilder {
     change: ChangeOptions,
 }
 
-/// A column and what was chosen for it.
+/// A column and the choices for it.
 #[derive(Debug, Clone, PartialEq)]
 struct BuilderColumn<S> {
     name: String,
@@ -189,7 +189,7 @@ impl ArrayBuilder {
         Ok(self)
     }
 
-    /// Sets the value of cells that were never written, as the column shows it: of an enumeration one of its values.
+    /// Sets the value of cells that were never written, as the column shows it: for an enumeration, one of its values.
     pub fn default_value(mut self, attribute: &str, value: LiteralValue) -> Result<Self> {
         let chosen = self.attribute_mut(attribute, false)?;
         chosen.fill = Some(FillSetting::Shown(value));
@@ -257,7 +257,7 @@ impl ArrayBuilder {
         Ok(definition)
     }
 
-    /// Fails unless the columns of the array are those that are declared.
+    /// Fails unless the columns of the array are the declared ones.
     pub fn check_columns(&self, definition: &ArrayDefinition, options: &TypeOptions) -> Result<()> {
         let enumerations = definition
             .enumerations
@@ -294,7 +294,7 @@ impl ArrayBuilder {
         self.stage_in(&storage).await?.publish().await
     }
 
-    /// Makes the array ready, so that it can be written to before it is visible.
+    /// Prepares the array, so that it can be written to before it is visible.
     pub async fn stage_in(&self, storage: &Storage) -> Result<execute::StagedArray> {
         let definition = self.definition()?;
         let clock = self.change.clock_of(storage);
@@ -330,7 +330,7 @@ impl ArrayBuilder {
         Ok(())
     }
 
-    /// A builder of nothing, to which attributes can be added.
+    /// A builder without columns, to which attributes can be added.
     pub(in crate::write) fn without_columns() -> Self {
         Self {
             array: ArraySettings::default(),
@@ -340,7 +340,7 @@ impl ArrayBuilder {
         }
     }
 
-    /// Whether an attribute takes the values of this enumeration from elsewhere.
+    /// Whether an attribute uses this enumeration without defining its values.
     pub(in crate::write) fn borrows(&self, enumeration: &str) -> bool {
         self.attributes.iter().any(|column| {
             let chosen = &column.chosen;
@@ -348,7 +348,7 @@ impl ArrayBuilder {
         })
     }
 
-    /// Leaves attributes out unless their names are wanted.
+    /// Keeps only the attributes whose names are wanted.
     pub(in crate::write) fn retain_attributes(&mut self, wanted: impl Fn(&str) -> bool) {
         self.attributes.retain(|column| wanted(&column.name));
     }
@@ -412,7 +412,8 @@ impl ArrayBuilder {
         })
     }
 
-    /// The column called `name`, counted from the first dimension; in any case of letters if no other one is meant.
+    /// The number of the column called `name`, counted from the first dimension. Case is ignored if only one column then
+    /// matches.
     fn find(&self, name: &str, lower_case: bool) -> Result<usize> {
         let names = || {
             let dimensions = self.dimensions.iter().map(|column| column.name.as_str());

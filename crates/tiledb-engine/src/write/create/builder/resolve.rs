@@ -1,4 +1,4 @@
-//! From what was chosen to a definition: types first, then domains, then extents, then filters.
+//! Resolves the choices to a definition: first types, then domains, then extents, then filters.
 
 use super::settings::{EnumerationMember, EnumerationMembers, FillSetting};
 use super::{ArrayBuilder, BuilderColumn};
@@ -19,8 +19,8 @@ use crate::write::create::literal::LiteralValue;
 use crate::write::create::types::{StorageType, is_coordinate, is_integral};
 use crate::write::create::{defaults, integer};
 
-/// The type of the codes of an enumeration: with fewer bytes, one that grows could run out of codes, and the high bytes of small
-/// codes take no room once they are filtered.
+/// The type of the codes of an enumeration. With fewer bytes, an enumeration that grows could run out of codes; and the high
+/// bytes of small codes take no room once they are filtered.
 const CODES: Datatype = Datatype::Int32;
 /// A type with one value per cell, as codes have.
 const CODES_AS: &arrow::datatypes::DataType = &arrow::datatypes::DataType::Int32;
@@ -33,7 +33,7 @@ impl ArrayBuilder {
         ArrayDefinition::new(schema, &given)
     }
 
-    /// The attributes, and their enumerations behind those that are known already.
+    /// The attributes, and the known enumerations followed by those of the attributes.
     pub(in crate::write) fn resolve_attributes(
         &self,
         known: &[Enumeration],
@@ -158,7 +158,7 @@ impl ArrayBuilder {
         })
     }
 
-    /// Extents that nobody chose.
+    /// Sets the extents that were not chosen.
     fn fill_in_extents(&self, schema: &mut ArraySchema) -> Result<()> {
         if schema.is_dense() {
             return fill_in_dense_extents(schema);
@@ -184,7 +184,7 @@ fn fill_in_dense_extents(schema: &mut ArraySchema) -> Result<()> {
             .as_ref()
             .filter(|_| is_integral(dimension.datatype))
         else {
-            // What is wrong with the type is reported when the definition is checked.
+            // The check of the definition reports what is wrong with the type.
             return Ok(());
         };
         let span = IntegerSpan::new(dimension.datatype, low, high)?;
@@ -227,7 +227,7 @@ pub(super) fn dimension_type(column: &BuilderColumn<DimensionSettings>) -> Resul
     }
 }
 
-/// A chosen extent; `None` if it says that there is none, and the usual one is meant.
+/// A chosen extent; `None` for `none`, which stands for the usual one.
 fn extent(datatype: Datatype, tile: &LiteralValue) -> Result<Option<Vec<u8>>> {
     let text = match tile {
         LiteralValue::Bytes(_) => return tile.element(datatype).map(Some),
@@ -298,7 +298,7 @@ fn current_domain(
     })
 }
 
-/// An attribute with the usual fill value, and its enumeration unless another attribute says what that holds.
+/// An attribute with the usual fill value, and its enumeration unless another attribute defines the values.
 pub(super) fn resolve_attribute(
     column: &BuilderColumn<AttributeSettings>,
 ) -> Result<(Attribute, Option<Enumeration>)> {
@@ -332,7 +332,7 @@ pub(super) fn resolve_attribute(
         is_enumerated.then(|| enumeration_name.unwrap_or_else(|| column.name.clone()));
     let enumeration = match (&enumeration_name, &chosen.enumeration) {
         (Some(name), Some(members)) => Some(resolve_members(column, name, members)?),
-        // What a dictionary holds is known only once rows are written.
+        // The values of a dictionary are known only once rows are written.
         (Some(name), None) if chosen.enumeration_name.is_none() => {
             let none = EnumerationMembers {
                 values: Vec::new(),

@@ -1,4 +1,4 @@
-//! What was chosen for an array and its columns, and the options that choose it.
+//! The choices for an array and its columns, and the options that make them.
 //!
 //! | Option | of | |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //! | `attr.<name>.filters`, `.type`, `.fill`, `.fill_valid`, `.anonymous` | an attribute | |
 //! | `attr.<name>.enumeration`, `.enumeration_name`, `.enumeration_type` | an attribute | `["a", "b"] ordered` |
 //!
-//! A name may hold dots, because the word behind the last one says what is chosen.
+//! A name may contain dots: the choice is the word behind the last one.
 
 use arrow::datatypes::DataType;
 
@@ -46,7 +46,7 @@ pub const ATTRIBUTE_OPTIONS: [&str; 8] = [
     "anonymous",
 ];
 
-/// What was chosen for the array.
+/// The choices for the array.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ArraySettings {
     pub array_type: Option<ArrayType>,
@@ -60,7 +60,7 @@ pub(super) struct ArraySettings {
     pub current_domain: Option<Vec<(LiteralValue, LiteralValue)>>,
 }
 
-/// What was chosen for a dimension.
+/// The choices for a dimension.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct DimensionSettings {
     pub stored: Option<TypeName>,
@@ -69,7 +69,7 @@ pub(super) struct DimensionSettings {
     pub filters: Option<FilterList>,
 }
 
-/// What was chosen for an attribute.
+/// The choices for an attribute.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct AttributeSettings {
     pub stored: Option<TypeName>,
@@ -77,7 +77,7 @@ pub(super) struct AttributeSettings {
     pub fill: Option<FillSetting>,
     pub fill_valid: Option<bool>,
     pub enumeration: Option<EnumerationMembers>,
-    /// Whether values stay as they are, whatever the rows of a COPY suggest.
+    /// Whether values are stored as they are, even if the rows of a COPY suggest an enumeration.
     pub never_enumerated: bool,
     pub enumeration_name: Option<String>,
     pub enumeration_type: Option<TypeName>,
@@ -94,9 +94,9 @@ pub(super) enum TypeName {
 /// A fill value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum FillSetting {
-    /// What is stored; for an enumerated attribute the code.
+    /// The stored value; for an enumerated attribute, the code.
     Stored(LiteralValue),
-    /// What the column shows; for an enumerated attribute one of the values.
+    /// The value that the column shows; for an enumerated attribute, one of the values.
     Shown(LiteralValue),
 }
 
@@ -233,7 +233,7 @@ const ORDERS: [(&str, Layout); 5] = [
 /// The low and the high end of a range.
 fn range(elements: &[ListElement], text: &str) -> Result<(LiteralValue, LiteralValue)> {
     let value = |element: &ListElement| match element {
-        // A quoted end is text, and its quotes say so to whoever parses it.
+        // A quoted end is text. It keeps its quotes, so that it is parsed as text.
         ListElement::Quoted(text) => {
             LiteralValue::from(crate::write::create::literal::quoted(text))
         }
@@ -285,9 +285,9 @@ fn unknown(option: &str, known: &[&str]) -> Error {
 pub enum OptionKey<'a> {
     /// Of the array.
     Array(&'a str),
-    /// Of a dimension: the column and what is chosen.
+    /// Of a dimension: the column and the choice.
     Dimension(&'a str, &'a str),
-    /// Of an attribute: the column and what is chosen.
+    /// Of an attribute: the column and the choice.
     Attribute(&'a str, &'a str),
 }
 

@@ -1,4 +1,4 @@
-//! What was chosen, as options.
+//! Writes choices as options.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::write::create::literal::{quoted, show_bytes, show_cell, show_element}
 use crate::write::create::types::usual_count;
 
 impl ArrayBuilder {
-    /// The choices as options; `definition` is what they resolve to.
+    /// The choices as options; `definition` is their resolution.
     pub(super) fn options(&self, definition: &ArrayDefinition) -> Vec<(String, String)> {
         let schema = &definition.schema;
         let mut options = Vec::new();
@@ -130,7 +130,7 @@ fn attribute_options(
     if chosen.fill.is_some() {
         options.push(("fill", show_cell(datatype, count, &attribute.fill_value)));
     }
-    // Of a column that is NOT NULL, it says nothing.
+    // In a NOT NULL column, `false` has no meaning.
     if chosen.fill_valid.is_some() && (attribute.nullable || attribute.fill_valid) {
         options.push(("fill_valid", attribute.fill_valid.to_string()));
     }

@@ -1,4 +1,4 @@
-//! What a look at the rows suggests for an array. Nothing that was chosen is changed.
+//! Suggestions for an array, made from its rows. They never change a choice.
 
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
@@ -19,12 +19,12 @@ use crate::write::create::integer::{self, IntegerSpan};
 use crate::write::create::literal::{LiteralValue, show_element};
 
 impl ArrayBuilder {
-    /// Whether it makes a dense array.
+    /// Whether the builder makes a dense array.
     pub fn is_dense(&self) -> bool {
         self.array.array_type == Some(ArrayType::Dense)
     }
 
-    /// Whether some domain must be chosen before there can be such an array.
+    /// Whether a domain must still be chosen before the array can be created.
     pub fn lacks_domains(&self) -> bool {
         let needed = self.is_dense() || self.array.cell_order == Some(Layout::Hilbert);
         let mut dimensions = self.dimensions.iter();
@@ -44,13 +44,13 @@ impl ArrayBuilder {
         self.dimensions.iter().map(|column| column.name.as_str())
     }
 
-    /// Whether a dimension has a domain that was chosen.
+    /// Whether a domain was chosen for a dimension.
     pub fn has_domain(&self, dimension: &str) -> bool {
         self.coordinate(dimension)
             .is_some_and(|column| column.chosen.domain.is_some())
     }
 
-    /// Whether cells lie in a space of floats, and nothing was said of the order in which they are stored.
+    /// Whether cells lie in a space of floats, and neither their order nor tiles were chosen.
     pub fn may_follow_hilbert(&self) -> bool {
         let array = &self.array;
         let undecided = array.cell_order.is_none() && array.tile_order.is_none();
@@ -106,8 +106,8 @@ impl ArrayBuilder {
         Ok(Some(shown))
     }
 
-    /// The dimensions of a sparse array but the one that decides first within a space tile; `None` if some dimension is of
-    /// text, or anything was said of tiles or their order.
+    /// The dimensions of a sparse array except the one by which cells are sorted first within a space tile; `None` if a
+    /// dimension is of text, or if tiles or their order were chosen.
     pub fn cut_dimensions(&self) -> Option<Vec<String>> {
         let array = &self.array;
         let open = !self.is_dense()
@@ -128,9 +128,9 @@ impl ArrayBuilder {
         Some(names).filter(|names| !names.is_empty())
     }
 
-    /// Cuts what lies between the least and the greatest value of a column into `parts` space tiles. A dimension of floats
-    /// gets a domain around them, because an extent is nothing beside that of all floats. Returns what was chosen, as options
-    /// and their values.
+    /// Cuts the range between the least and the greatest value of a column into `parts` space tiles. A dimension of floats gets
+    /// a domain around these values, because an extent would be nothing beside the domain of all floats. Returns the choices as
+    /// options and their values.
     ///
     /// # Errors
     /// The values do not fit the type of the dimension.
@@ -228,7 +228,7 @@ impl ArrayBuilder {
         self.array.capacity
     }
 
-    /// Sets the number of cells in a tile of a sparse array; returns whether that was open.
+    /// Sets the number of cells in a tile of a sparse array, unless it was chosen; returns whether it was set.
     pub fn suggest_capacity(&mut self, capacity: u64) -> bool {
         let open = self.array.capacity.is_none() && !self.is_dense();
         if open {
@@ -271,7 +271,7 @@ impl ArrayBuilder {
         }
     }
 
-    /// Whether nothing was said of the filters of a column.
+    /// Whether no filters were chosen for a column.
     pub fn are_filters_open(&self, column: &str) -> bool {
         let attribute = self.attributes.iter().find(|c| c.name == column);
         let dimension = self.coordinate(column);
@@ -304,8 +304,8 @@ impl ArrayBuilder {
     }
 }
 
-/// Whether the domain of a dimension with space tiles of this many steps, the last of which must end within the type, holds two
-/// values.
+/// Whether two values lie in the domain of a dimension whose space tiles have this many steps. The last tile must end within
+/// the type.
 fn holds(
     column: &BuilderColumn<DimensionSettings>,
     datatype: Datatype,
@@ -368,7 +368,7 @@ fn stored_ends(
     Ok(Some((stored.datatype, [low, high])))
 }
 
-/// A range of floats, and as much on either side of it as it is wide.
+/// A range of floats, extended on either side by its width.
 fn with_room(datatype: Datatype, [low, high]: [f64; 2]) -> [Vec<u8>; 2] {
     let (least, most) = match datatype {
         Datatype::Float32 => (f64::from(f32::MIN), f64::from(f32::MAX)),

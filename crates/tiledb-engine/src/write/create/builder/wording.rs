@@ -21,14 +21,14 @@ pub struct CreateWording {
     pub dimensions: usize,
     /// The options without the prefix `tiledb.`, in a fixed order: those whose value is not the default.
     pub options: Vec<(String, String)>,
-    /// What of the array these words do not bring back.
+    /// The properties of the array that these words don't bring back.
     pub missing: Vec<String>,
-    /// Why no array is created by these words, if none is.
+    /// The reason why these words create no array, if they don't.
     pub refused: Option<String>,
 }
 
 impl CreateWording {
-    /// The columns and options of an array; `missing` is what is known to be lost already.
+    /// The columns and options of an array; `missing` lists the losses that are known already.
     ///
     /// # Errors
     /// A part of the array cannot be read.
@@ -66,7 +66,7 @@ impl CreateWording {
     /// The builder with these words.
     ///
     /// # Errors
-    /// An option is not valid, as for an array that this release cannot create.
+    /// An option is not valid, for example because this release cannot create such an array.
     pub fn builder(&self) -> Result<ArrayBuilder> {
         let fields = self.columns.iter().map(|(name, data_type, nullable)| {
             arrow::datatypes::Field::new(name, data_type.clone(), *nullable)
@@ -136,7 +136,7 @@ impl ArrayBuilder {
     }
 }
 
-/// The parts of an array that others do not equal.
+/// The parts of the wanted array that the given one doesn't equal.
 fn lost(wanted: &ArrayDefinition, given: &ArrayDefinition) -> Vec<String> {
     let mut lost = Vec::new();
     let fields = wanted
@@ -203,6 +203,6 @@ fn drop_attribute_defaults(
         )*};
     }
     drop!(enumeration_name enumeration_type stored filters fill_valid fill);
-    // Without a fill value, it makes no difference unless it is said.
+    // Once `fill` is dropped, `fill_valid` has another default, so it may be droppable now.
     drop!(fill_valid);
 }

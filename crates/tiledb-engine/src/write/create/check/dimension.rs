@@ -14,7 +14,7 @@ use crate::write::create::integer::{self, IntegerSpan};
 use crate::write::create::literal::show_element;
 use crate::write::create::types::{is_coordinate, is_integral, show};
 
-/// Checks the type, before anything else of another dimension.
+/// Checks the type. The types of all dimensions are checked before anything else about them.
 pub(super) fn check_type(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
     let datatype = dimension.datatype;
     let is_text = datatype == Datatype::StringAscii;
@@ -142,7 +142,7 @@ fn check_float(dimension: &Dimension, low: &[u8], high: &[u8], domain: &str) -> 
     let Some(extent) = &dimension.extent else {
         return Ok(());
     };
-    // What libtiledb stores for an extent that nobody chose: infinite for the widest domain, 0 for a single point.
+    // libtiledb stores this if nobody chose an extent: infinite for the widest domain, 0 for a single point.
     if *extent == integer::float_size(dimension.datatype, low, high) {
         return Ok(());
     }

@@ -66,7 +66,7 @@ fn check_codes(attribute: &Attribute, definition: &ArrayDefinition) -> Result<()
         .iter()
         .find(|e| e.name == *name)
         .map_or(0, |enumeration| enumeration.len());
-    // As libtiledb has it, which keeps the largest code free.
+    // libtiledb has the same limit, and keeps the largest code free.
     if most <= i128::try_from(members).unwrap_or(i128::MAX) {
         return Err(Error::invalid(format!(
             "the enumeration has {members} values, and {datatype} has codes for {} at most: choose a wider type",

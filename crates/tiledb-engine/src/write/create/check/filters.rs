@@ -1,4 +1,4 @@
-//! Whether filters fit the type of what they filter, as libtiledb decides when a pipeline is chosen.
+//! Whether filters fit the type of the values they filter, as libtiledb decides when a pipeline is chosen.
 //!
 //! The subtle thing: each filter sees the type that the one before it makes, so `float_scale` before `delta` is right for
 //! floats, and the other way round is not.
@@ -49,7 +49,7 @@ pub(super) fn check_dimension(dimension: &Dimension, schema: &ArraySchema) -> Re
     )
 }
 
-/// Checks the filters that several fields share. Values that no user sees must not change on their way.
+/// Checks the filters that several fields share. Offsets and validity must come back unchanged.
 pub(super) fn check_shared(schema: &ArraySchema) -> Result<()> {
     for (option, filters, datatype) in [
         ("tiledb.coords_filters", &schema.coords_filters, None),

@@ -1,7 +1,7 @@
 //! Whether an array can be created: every condition that libtiledb makes, and those of this release.
 //!
-//! The conditions of a schema that is read are in `format::schema`; these are stricter, because what is created can still be
-//! chosen. The subtle thing: some arrays that libtiledb creates cannot be written to later (a last tile beyond the type's
+//! The conditions of a schema that is read are in `format::schema`; these are stricter, because a new array can still be chosen
+//! otherwise. The subtle thing: some arrays that libtiledb creates cannot be written to later (a last tile beyond the type's
 //! largest value, run lengths of strings behind another filter), so they are refused here.
 
 mod dimension;
@@ -18,7 +18,7 @@ use crate::format::schema::{ArraySchema, Attribute, DataOrder, Layout};
 
 /// The most dimensions that share the 63 bits of the Hilbert curve.
 const HILBERT_MAX_DIMENSIONS: usize = 16;
-/// Names that begin so are the format's own.
+/// The format reserves names with this prefix.
 const RESERVED: &str = "__";
 
 impl ArrayDefinition {
@@ -49,7 +49,7 @@ impl ArrayDefinition {
         self.check_reading()
     }
 
-    /// Fails unless what is written can be read again.
+    /// Fails unless the schema and the enumerations read back as they are written.
     fn check_reading(&self) -> Result<()> {
         // Any name will do.
         let (schema, enumerations) = self.with_files(|| Ok("__0_0".to_owned()))?;
@@ -76,9 +76,10 @@ impl ArrayDefinition {
     }
 }
 
-/// Fails unless an array that exists can become this one, which has these attributes besides those that it had.
+/// Fails unless an existing array can become this one, which has these attributes besides the old ones.
 ///
-/// What it had is not looked at: arrays of other writers, that no creation here makes, evolve too.
+/// The old attributes are not checked, because arrays that other writers created, and that could not be created here, evolve
+/// too.
 pub(in crate::write) fn check_evolved(
     definition: &ArrayDefinition,
     added: &[&Attribute],

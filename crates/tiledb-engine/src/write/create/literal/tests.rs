@@ -1,4 +1,4 @@
-//! What is shown is parsed to the same bytes, and what is wrong says what is expected.
+//! Shown values are parsed to the same bytes, and errors name the expected form.
 
 use proptest::prelude::*;
 

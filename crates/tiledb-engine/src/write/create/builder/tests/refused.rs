@@ -1,9 +1,9 @@
-//! What no array can be is refused, with a reason.
+//! Impossible arrays are refused, with a reason.
 
 use super::*;
 
-/// Dimensions of a table of `x` and `y` (TINYINT), `r` (REAL) and `v` (VARCHAR); options, separated by semicolons; what the
-/// error says.
+/// Dimensions of a table of `x` and `y` (TINYINT), `r` (REAL) and `v` (VARCHAR); options, separated by semicolons; text of the
+/// error.
 const NO_ARRAYS: [(&str, &str, &str); 32] = [
     ("", "", "one dimension or more"),
     ("x", "capacity 0", "capacity is 0"),
@@ -162,7 +162,7 @@ fn what_libtiledb_refuses_is_refused() {
     );
 }
 
-/// Options of a table of `x` (TINYINT), `a` and `b` (VARCHAR) and `n` (BIGINT), and what the error says.
+/// Options of a table of `x` (TINYINT), `a` and `b` (VARCHAR) and `n` (BIGINT), and text of the error.
 const NO_ENUMERATIONS: [(&str, &str); 8] = [
     ("attr.a.enumeration [a, a]", "the value a is listed twice"),
     ("attr.a.enumeration [a", "values in brackets"),
