@@ -253,7 +253,7 @@ async fn either(mine: &str, theirs: &'static str) -> Result<(), Failed> {
             (Ok(()), Err(_)) => is_mine,
             (Err(e), Ok(())) if e.contains("started from the same schema at the same time") => {
                 conflicts += 1;
-                let theirs_count = e.contains("theirs counts");
+                let theirs_count = e.contains("theirs took effect");
                 (is_theirs && theirs_count) || (is_mine && !theirs_count)
             }
             (Err(_), Ok(())) => is_theirs,
