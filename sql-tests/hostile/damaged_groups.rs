@@ -1,6 +1,8 @@
 //! Groups whose files are damaged.
 
 use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{TileDbGroup, register_group};
@@ -8,6 +10,12 @@ use libtest_mimic::Failed;
 
 use crate::golden::groups::{copy, error, number, text};
 use crate::support::array_files::{Files, contents, plain_tile};
+
+/// A young file that can't be decoded is read again for a while.
+fn make_old(file: &Path) -> std::io::Result<()> {
+    let file = fs::File::options().write(true).open(file)?;
+    file.set_modified(SystemTime::now() - Duration::from_secs(3600))
+}
 
 trial!(damage);
 async fn damage() -> Result<(), Failed> {
@@ -18,6 +26,7 @@ async fn damage() -> Result<(), Failed> {
     let whole = files.0[&root].clone();
     for len in (0..whole.len()).step_by(7) {
         fs::write(group.join(&root), &whole[..len])?;
+        make_old(&group.join(&root))?;
         let error = TileDbGroup::open(text(&group))
             .await
             .expect_err("cut short")
@@ -34,6 +43,7 @@ async fn damage() -> Result<(), Failed> {
         let mut damaged = plain.clone();
         damaged[at] ^= 0x41;
         fs::write(group.join(&root), &damaged)?;
+        make_old(&group.join(&root))?;
         match TileDbGroup::open(text(&group)).await {
             Err(e) => assert!(e.to_string().contains(&root), "byte {at}: {e}"),
             // A name or URI that differs is another member, and no more.

@@ -152,7 +152,7 @@ async fn damaged_metadata() -> Result<(), Failed> {
     for contents in damaged {
         let mut files = original.clone();
         files.edit(&path, |bytes| *bytes = plain_tile(&contents));
-        let table = TileDbTable::builder(files.in_memory().await)
+        let table = TileDbTable::builder(files.aged_in_memory().await)
             .cache(Arc::new(MetadataCache::new(1 << 20)))
             .open()
             .await?;

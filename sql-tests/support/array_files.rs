@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use datafusion_tiledb::EncryptionKey;
 use object_store::memory::InMemory;
@@ -18,6 +19,7 @@ use tiledb_engine::format::fragment::footer::Footer;
 use tiledb_engine::format::schema::ArraySchema;
 use tiledb_engine::storage::Location;
 
+use crate::support::aged_store::AgedStore;
 use crate::support::golden;
 
 /// The file of a fragment's metadata.
@@ -50,8 +52,30 @@ impl Files {
         }
     }
 
+    /// As [`write`](Self::write), with files that are old. An array that can't be decoded is damaged there at once.
+    pub fn write_aged(&self, folder: &Path) {
+        self.write(folder);
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        for path in self.0.keys() {
+            let file = fs::File::options().write(true).open(folder.join(path));
+            file.and_then(|file| file.set_modified(old))
+                .expect("a file of our own");
+        }
+    }
+
     /// Puts them into a store of their own.
     pub async fn in_memory(&self) -> Location {
+        let store = Arc::new(self.store().await);
+        Location::new(store, StorePath::from("array"), "memory:///array")
+    }
+
+    /// Puts them into a store of their own, in which they are old. An array that can't be decoded is damaged there at once.
+    pub async fn aged_in_memory(&self) -> Location {
+        let store = Arc::new(AgedStore(self.store().await));
+        Location::new(store, StorePath::from("array"), "memory:///array")
+    }
+
+    async fn store(&self) -> InMemory {
         let store = InMemory::new();
         for (path, bytes) in &self.0 {
             let path = StorePath::parse(format!("array/{path}")).expect("a path of libtiledb");
@@ -60,7 +84,7 @@ impl Files {
                 .await
                 .expect("memory takes everything");
         }
-        Location::new(Arc::new(store), StorePath::from("array"), "memory:///array")
+        store
     }
 
     /// The first file whose path contains `part`.

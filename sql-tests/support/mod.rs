@@ -3,6 +3,7 @@
 #[macro_use]
 pub mod trials;
 
+pub mod aged_store;
 pub mod allocations;
 pub mod array_files;
 pub mod faulty_store;

@@ -115,8 +115,8 @@ async fn whole(
     files: &Files,
     aggregate_from: &str,
 ) -> Result<Option<(Arc<TileDbTable>, RecordBatch)>, Failed> {
-    let builder =
-        TileDbTable::builder(files.in_memory().await).cache(Arc::new(MetadataCache::new(1 << 20)));
+    let builder = TileDbTable::builder(files.aged_in_memory().await)
+        .cache(Arc::new(MetadataCache::new(1 << 20)));
     let table = builder
         .option("aggregate_from", aggregate_from)?
         .open()

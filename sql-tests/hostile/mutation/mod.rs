@@ -142,7 +142,7 @@ fn run(progress: PathBuf) -> Result<(), Failed> {
         // Every fourth array is read from files, whose reads take other ways than those from memory.
         let place = if case % 4 == 0 {
             let folder = folder.path().join(case.to_string());
-            damaged.files.write(&folder);
+            damaged.files.write_aged(&folder);
             Some(folder)
         } else {
             None
@@ -150,7 +150,7 @@ fn run(progress: PathBuf) -> Result<(), Failed> {
         let task = async {
             let location = match &place {
                 Some(folder) => Location::local(&folder.display().to_string())?,
-                None => damaged.files.in_memory().await,
+                None => damaged.files.aged_in_memory().await,
             };
             if damaged.choice.is_multiple_of(2)
                 && let Err(e) = check(location.clone()).await

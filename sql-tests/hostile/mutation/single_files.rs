@@ -113,7 +113,7 @@ fn is_located(message: &str, path: &str) -> bool {
 
 async fn outcome_of(files: &Files) -> Result<usize, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
-    files.write(folder.path());
+    files.write_aged(folder.path());
     let limit = std::time::Duration::from_secs(10);
     let reading = read_folder(folder.path(), &[], "SELECT * FROM t");
     let outcome = tokio::time::timeout(limit, reading).await;
