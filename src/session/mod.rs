@@ -3,6 +3,7 @@
 mod depth;
 mod execute;
 mod factory;
+mod insert;
 mod locations;
 mod plan;
 mod register;

@@ -105,7 +105,7 @@ pub fn equip(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> {
     Ok(builder)
 }
 
-fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
+pub(super) fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     optimizer::equip(builder)
         .map_err(|e| Error::invalid("the session cannot be taught arrays").with_source(e))?;
 
@@ -149,7 +149,7 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
 }
 
 /// Whether a session has everything that can only be added by rebuilding it.
-fn is_equipped(state: &SessionState) -> bool {
+pub(super) fn is_equipped(state: &SessionState) -> bool {
     let knows = |name: &str| state.table_functions().contains_key(name);
     state.table_factories().contains_key(STORED_AS)
         && functions::all().iter().all(|f| knows(f.name()))

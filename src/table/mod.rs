@@ -1,6 +1,5 @@
 //! Arrays as tables of a session: the [provider](provider::TileDbTable), how it is opened, and how paths name it.
 
-mod insert;
 pub(crate) mod open;
 pub mod provider;
 pub(crate) mod session;

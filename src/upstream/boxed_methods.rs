@@ -8,147 +8,100 @@
 
 /// Declares async methods of a trait that forward to `<name>_boxed`.
 macro_rules! forward_to_boxed {
-    (TableProvider: $($method:ident),+) => { $($crate::upstream::boxed_methods::forward_to_boxed!(@$method);)+ };
-    (@scan) => {
-        fn scan<'life0, 'life1, 'life2, 'life3, 'async_trait>(
-            &'life0 self,
-            state: &'life1 dyn datafusion::catalog::Session,
-            projection: Option<&'life2 Vec<usize>>,
-            filters: &'life3 [datafusion::logical_expr::Expr],
-            limit: Option<usize>,
-        ) -> futures::future::BoxFuture<
-            'async_trait,
-            datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
-        >
-        where
-            'life0: 'async_trait,
-            'life1: 'async_trait,
-            'life2: 'async_trait,
-            'life3: 'async_trait,
-            Self: 'async_trait,
-        {
-            self.scan_boxed(state, projection, filters, limit)
-        }
-    };
-    (@scan_with_args) => {
-        fn scan_with_args<'a, 'life0, 'life1, 'async_trait>(
-            &'life0 self,
-            state: &'life1 dyn datafusion::catalog::Session,
-            args: datafusion::catalog::ScanArgs<'a>,
-        ) -> futures::future::BoxFuture<
-            'async_trait,
-            datafusion::common::Result<datafusion::catalog::ScanResult>,
-        >
-        where
-            'a: 'async_trait,
-            'life0: 'async_trait,
-            'life1: 'async_trait,
-            Self: 'async_trait,
-        {
-            self.scan_with_args_boxed(state, args)
-        }
-    };
-    (@insert_into) => {
-        fn insert_into<'life0, 'life1, 'async_trait>(
-            &'life0 self,
-            state: &'life1 dyn datafusion::catalog::Session,
-            input: std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>,
-            insert_op: datafusion::logical_expr::dml::InsertOp,
-        ) -> futures::future::BoxFuture<
-            'async_trait,
-            datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
-        >
-        where
-            'life0: 'async_trait,
-            'life1: 'async_trait,
-            Self: 'async_trait,
-        {
-            self.insert_into_boxed(state, input, insert_op)
-        }
-    };
-    (@delete_from) => {
-        fn delete_from<'life0, 'life1, 'async_trait>(
-            &'life0 self,
-            state: &'life1 dyn datafusion::catalog::Session,
-            filters: Vec<datafusion::logical_expr::Expr>,
-        ) -> futures::future::BoxFuture<
-            'async_trait,
-            datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
-        >
-        where
-            'life0: 'async_trait,
-            'life1: 'async_trait,
-            Self: 'async_trait,
-        {
-            self.delete_from_boxed(state, filters)
-        }
-    };
-    (@update) => {
-        fn update<'life0, 'life1, 'async_trait>(
-            &'life0 self,
-            state: &'life1 dyn datafusion::catalog::Session,
-            assignments: Vec<(String, datafusion::logical_expr::Expr)>,
-            filters: Vec<datafusion::logical_expr::Expr>,
-        ) -> futures::future::BoxFuture<
-            'async_trait,
-            datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
-        >
-        where
-            'life0: 'async_trait,
-            'life1: 'async_trait,
-            Self: 'async_trait,
-        {
-            self.update_boxed(state, assignments, filters)
-        }
-    };
-    (@truncate) => {
-        fn truncate<'life0, 'life1, 'async_trait>(
-            &'life0 self,
-            state: &'life1 dyn datafusion::catalog::Session,
-        ) -> futures::future::BoxFuture<
-            'async_trait,
-            datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
-        >
-        where
-            'life0: 'async_trait,
-            'life1: 'async_trait,
-            Self: 'async_trait,
-        {
-            self.truncate_boxed(state)
-        }
+    (TableProvider: $($method:ident),+) => {
+        $($crate::upstream::boxed_methods::forward_to_boxed!(@$method);)+
     };
     (SchemaProvider: table) => {
-        fn table<'life0, 'life1, 'async_trait>(
-            &'life0 self,
-            name: &'life1 str,
-        ) -> futures::future::BoxFuture<
-            'async_trait,
-            datafusion::common::Result<Option<std::sync::Arc<dyn datafusion::catalog::TableProvider>>>,
-        >
-        where
-            'life0: 'async_trait,
-            'life1: 'async_trait,
-            Self: 'async_trait,
-        {
-            self.table_boxed(name)
-        }
+        $crate::upstream::boxed_methods::forward_to_boxed!(
+            table, table_boxed, ['life0, 'life1], (name: &'life1 str),
+            Option<std::sync::Arc<dyn datafusion::catalog::TableProvider>>
+        );
     };
     (TableProviderFactory: create) => {
-        fn create<'life0, 'life1, 'life2, 'async_trait>(
+        $crate::upstream::boxed_methods::forward_to_boxed!(
+            create, create_boxed, ['life0, 'life1, 'life2],
+            (
+                session: &'life1 dyn datafusion::catalog::Session,
+                statement: &'life2 datafusion::logical_expr::CreateExternalTable
+            ),
+            std::sync::Arc<dyn datafusion::catalog::TableProvider>
+        );
+    };
+    (@scan) => {
+        $crate::upstream::boxed_methods::forward_to_boxed!(
+            scan, scan_boxed, ['life0, 'life1, 'life2, 'life3],
+            (
+                state: &'life1 dyn datafusion::catalog::Session,
+                projection: Option<&'life2 Vec<usize>>,
+                filters: &'life3 [datafusion::logical_expr::Expr],
+                limit: Option<usize>
+            ),
+            std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>
+        );
+    };
+    (@scan_with_args) => {
+        $crate::upstream::boxed_methods::forward_to_boxed!(
+            scan_with_args, scan_with_args_boxed, ['a, 'life0, 'life1],
+            (
+                state: &'life1 dyn datafusion::catalog::Session,
+                args: datafusion::catalog::ScanArgs<'a>
+            ),
+            datafusion::catalog::ScanResult
+        );
+    };
+    (@insert_into) => {
+        $crate::upstream::boxed_methods::forward_to_boxed!(
+            insert_into, insert_into_boxed, ['life0, 'life1],
+            (
+                state: &'life1 dyn datafusion::catalog::Session,
+                input: std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>,
+                insert_op: datafusion::logical_expr::dml::InsertOp
+            ),
+            std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>
+        );
+    };
+    (@delete_from) => {
+        $crate::upstream::boxed_methods::forward_to_boxed!(
+            delete_from, delete_from_boxed, ['life0, 'life1],
+            (
+                state: &'life1 dyn datafusion::catalog::Session,
+                filters: Vec<datafusion::logical_expr::Expr>
+            ),
+            std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>
+        );
+    };
+    (@update) => {
+        $crate::upstream::boxed_methods::forward_to_boxed!(
+            update, update_boxed, ['life0, 'life1],
+            (
+                state: &'life1 dyn datafusion::catalog::Session,
+                assignments: Vec<(String, datafusion::logical_expr::Expr)>,
+                filters: Vec<datafusion::logical_expr::Expr>
+            ),
+            std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>
+        );
+    };
+    (@truncate) => {
+        $crate::upstream::boxed_methods::forward_to_boxed!(
+            truncate, truncate_boxed, ['life0, 'life1],
+            (state: &'life1 dyn datafusion::catalog::Session),
+            std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>
+        );
+    };
+    // The method as `async_trait` declares it.
+    (
+        $method:ident, $boxed:ident, [$($life:lifetime),+],
+        ($($argument:ident: $type:ty),+), $result:ty
+    ) => {
+        fn $method<$($life,)+ 'async_trait>(
             &'life0 self,
-            session: &'life1 dyn datafusion::catalog::Session,
-            statement: &'life2 datafusion::logical_expr::CreateExternalTable,
-        ) -> futures::future::BoxFuture<
-            'async_trait,
-            datafusion::common::Result<std::sync::Arc<dyn datafusion::catalog::TableProvider>>,
-        >
+            $($argument: $type),+
+        ) -> futures::future::BoxFuture<'async_trait, datafusion::common::Result<$result>>
         where
-            'life0: 'async_trait,
-            'life1: 'async_trait,
-            'life2: 'async_trait,
+            $($life: 'async_trait,)+
             Self: 'async_trait,
         {
-            self.create_boxed(session, statement)
+            self.$boxed($($argument),+)
         }
     };
 }

@@ -59,9 +59,15 @@ pub fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
 enum InsertDoor {
     Array,
     Table,
+    /// [`TileDbTable::insert_rows`] in a session that knows nothing of arrays.
+    PlainSession,
 }
 
-const DOORS: [InsertDoor; 2] = [InsertDoor::Array, InsertDoor::Table];
+const DOORS: [InsertDoor; 3] = [
+    InsertDoor::Array,
+    InsertDoor::Table,
+    InsertDoor::PlainSession,
+];
 
 impl InsertDoor {
     /// Inserts batches with a number of partitions, which may be 0.
@@ -78,7 +84,10 @@ impl InsertDoor {
             let insert = array.insert().partitions(partitions);
             return insert.batches(batches).await.map_err(|e| e.to_string());
         }
-        let ctx = session(partitions, Arc::new(FairSpillPool::new(1 << 30)));
+        let ctx = match self {
+            Self::PlainSession => SessionContext::new(),
+            _ => session(partitions, Arc::new(FairSpillPool::new(1 << 30))),
+        };
         let table = TileDbTable::builder(path).options(options.clone());
         let table = table.open().await.map_err(|e| e.to_string())?;
         let rows = ctx.read_batches(batches).map_err(|e| e.to_string())?;
@@ -222,6 +231,13 @@ async fn refuses_columns(door: InsertDoor, path: &str) -> Result<(), Failed> {
         ),
         (vec![("x", ints(2_000_001)), ("name", text("a"))], "2000001"),
         (vec![("x", text("one")), ("name", text("a"))], "one"),
+        (
+            vec![
+                ("x", Arc::new(Float64Array::from(vec![1.5]))),
+                ("name", text("a")),
+            ],
+            "1.5",
+        ),
         (vec![("x", ints(1)), ("name", Arc::clone(&nothing))], "NULL"),
     ] {
         match door.append(path, vec![batch(columns)]).await {

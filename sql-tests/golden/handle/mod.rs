@@ -5,6 +5,7 @@ mod description;
 mod insert;
 mod insert_dense;
 mod like_sql;
+mod own_rows;
 
 use std::fs;
 use std::path::PathBuf;
@@ -333,6 +334,14 @@ pub async fn refused() -> Result<(), Failed> {
     fails(scan().range("x", .."three"), &["dimension x", "'three'"]).await?;
     fails(scan().range("x", ""..), &["dimension x", "''"]).await?;
     fails(scan().batch_size(0), &["batch_size is 0"]).await?;
+    fails(
+        scan().batch_size(usize::MAX),
+        &["batch_size is ", "at most"],
+    )
+    .await?;
+    let floats = Array::open(path("dim_sparse_floats")).await?;
+    let beyond = ["dimension x", "1e300", "FLOAT32"];
+    fails(floats.scan().range("x", ..=1e300), &beyond).await?;
     fails(scan().partitions(0), &["partitions is 0"]).await?;
     let window = OpenOptions::new().timestamp_start(1500);
     let window = window.open(path("versions_square")).await?;

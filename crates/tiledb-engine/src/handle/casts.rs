@@ -15,7 +15,7 @@ const STRICT: CastOptions<'static> = CastOptions {
     format_options: arrow::util::display::FormatOptions::new(),
 };
 
-/// The same values as another type. A `Float64` may be rounded to a `Float32`; otherwise no value changes.
+/// Casts the values of a column to another type. A `Float64` may be rounded to a `Float32`; otherwise no value changes.
 ///
 /// # Errors
 /// A value doesn't fit the type.

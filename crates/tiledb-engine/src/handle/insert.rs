@@ -72,7 +72,7 @@ impl ArrayInsert {
         self
     }
 
-    /// Reserves memory from this budget. By default, there is no limit. The rows must fit into it about twice.
+    /// Reserves memory from this budget. The default is no limit. Sorting the rows takes about three times their size.
     pub fn memory(mut self, budget: Arc<dyn MemoryBudget>) -> Self {
         self.memory = budget;
         self
@@ -93,7 +93,8 @@ impl ArrayInsert {
 
     async fn written(&self, batches: &[RecordBatch]) -> Result<u64> {
         let options = &self.array.options;
-        if options.timestamp_start.is_some() || options.timestamp_end.is_some() {
+        if options.timestamp_start.is_some_and(|start| start > 0) || options.timestamp_end.is_some()
+        {
             return Err(Error::invalid(
                 "the array was opened in its past, and can only be written in its present: open it without a timestamp, and \
                  with `write_timestamp` to write at another time than now",
@@ -189,9 +190,10 @@ impl ArrayInsert {
         rows: Vec<Vec<ArrayRef>>,
     ) -> Result<StagedRows> {
         let bytes = rows.iter().flatten().map(sliced_bytes).sum::<usize>();
-        // All rows are there once more until they are written.
-        let _sorted = self.memory.reserve(bytes)?;
+        // All rows are there once more, and while they are sorted, twice.
+        let mut memory = self.memory.reserve(bytes.saturating_mul(2))?;
         let (order, rows) = sorted(table, &rows)?;
+        memory.shrink_to(bytes);
         let mut insert = SparseInsert::begin(target, DeleteScope::Nothing).await?;
         let count = rows.first().map_or(0, |column| column.len());
         for start in (0..count).step_by(PIECE_ROWS) {

@@ -135,7 +135,7 @@ impl OpenOptions {
     pub fn storage(&self, location: impl TryInto<Storage, Error: Into<Error>>) -> Result<Storage> {
         let mut storage = location.try_into().map_err(Into::into)?;
         if let Some(engine) = &self.engine {
-            storage = Storage::in_engine(storage.location().clone(), engine);
+            storage = storage.with_engine(engine);
         }
         if let Some(key) = &self.encryption_key {
             storage = storage.with_encryption_key(Some(Arc::clone(key)));
@@ -165,7 +165,7 @@ impl Array {
         })
     }
 
-    /// The same array, opened again to be seen at another time.
+    /// Opens the array again, as of another time.
     pub(super) async fn reopened(&self, end: u64) -> Result<Self> {
         let options = self.options.clone().timestamp_end(end);
         let storage = &self.snapshot().storage;

@@ -2,7 +2,8 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::format::datatype::Datatype;
 use crate::format::schema::Dimension;
 use crate::geometry::key;
 use crate::geometry::subarray::{BytesRange, DimRanges, successor};
@@ -44,7 +45,18 @@ impl CoordinateRange {
 
     fn keys(&self, dimension: &Dimension) -> Result<DimRanges> {
         let datatype = dimension.datatype;
-        let key = |value: &LiteralValue| key::key(datatype, &value.element(datatype)?);
+        let key = |value: &LiteralValue| {
+            let bytes = value.element(datatype)?;
+            if let (Datatype::Float32, LiteralValue::Text(text)) = (datatype, value)
+                && text.trim().parse::<f64>().is_ok_and(f64::is_finite)
+                && !<[u8; 4]>::try_from(bytes.as_slice())
+                    .is_ok_and(|b| f32::from_le_bytes(b).is_finite())
+            {
+                let message = format!("{text} lies beyond the range of {datatype}");
+                return Err(Error::invalid(message));
+            }
+            key::key(datatype, &bytes)
+        };
         let lo = match &self.start {
             Bound::Included(value) => Some(key(value)?),
             Bound::Excluded(value) => key(value)?.checked_add(1),

@@ -46,7 +46,7 @@ pub(super) fn rows(
                 first => return Ok::<_, Error>(stream::iter(first).chain(rows)),
             };
             let spec = renewed(plan.spec.clone(), &shown, first).await?;
-            plan = Arc::new(ScanPlan::new(spec).await?);
+            plan = self::plan(spec, &shown).await?;
             renewals += 1;
         }
     };

@@ -26,6 +26,8 @@ use crate::write::create::LiteralValue;
 
 /// The number of rows of a batch, unless another one is chosen.
 const BATCH_ROWS: usize = 8192;
+/// Room for all rows of a batch is taken at once.
+const MOST_BATCH_ROWS: usize = 1 << 24;
 
 /// Selects the columns and cells of an [`Array`] to read. Nothing is read or checked before [`stream`](Self::stream),
 /// [`streams`](Self::streams) or [`collect`](Self::collect). Rows come in no particular order.
@@ -66,7 +68,7 @@ impl ArrayScan {
     /// different dimensions must all hold.
     ///
     /// The ends are numbers or text, which must be values of the dimension's type: 300 and 0.5 aren't, for a dimension of
-    /// bytes. Dates and times are given as text, or as the stored number of units since 1970. NaN lies above all numbers.
+    /// bytes. For a dimension of `Float32`, they are rounded to the nearest one. Dates and times are given as text, or as the stored number of units since 1970. NaN lies above all numbers.
     ///
     /// ```
     /// # async fn example() -> tiledb_engine::Result<()> {
@@ -116,7 +118,7 @@ impl ArrayScan {
         self
     }
 
-    /// Reserves memory from this budget. By default, there is no limit.
+    /// Reserves memory from this budget. The default is no limit.
     pub fn memory(mut self, budget: Arc<dyn MemoryBudget>) -> Self {
         self.memory = budget;
         self
@@ -204,6 +206,11 @@ impl ArrayScan {
         };
         let located = |e: Error| e.with("array", array.uri());
         at_least_one("batch_size", self.batch_size).map_err(located)?;
+        if self.batch_size > MOST_BATCH_ROWS {
+            let size = self.batch_size;
+            let message = format!("batch_size is {size}, expected at most {MOST_BATCH_ROWS}");
+            return Err(located(Error::invalid(message)));
+        }
         at_least_one("partitions", self.partitions.unwrap_or(1)).map_err(located)?;
         let shown = &array.options.shown;
         let spec = ScanSpec {
@@ -234,7 +241,7 @@ impl ArrayScan {
                 columns.collect::<Result<Vec<_>>>()?
             }
         };
-        // A column that no tile can give fails here, even if there are no tiles.
+        // An unreadable column is an error even if the array has no tiles.
         for number in &projection {
             let column = array.table.types.get(*number);
             column

@@ -47,15 +47,16 @@ pub(super) enum StoreId {
 
 impl Location {
     /// The folder `root` of `store`. `uri` is what errors show; user names, passwords and query strings in it are left out.
-    ///
-    /// Requests are planned for a store behind a network. For files of this machine, [`Location::local`] is faster.
     pub fn new(store: Arc<dyn ObjectStore>, root: Path, uri: impl Into<String>) -> Self {
         let store_id = StoreId::of(&store);
+        // A store can't be asked for its type. Folders of files change while they are listed, so listings of them must be
+        // compared, and requests are planned for files.
+        let files = store.to_string().starts_with("LocalFileSystem");
         let uri = Self::without_secrets(&uri.into()).into();
         Self {
             store,
             store_id,
-            files: false,
+            files,
             local: None,
             root,
             uri,
@@ -479,6 +480,16 @@ mod tests {
         assert_eq!(shown("https://u:p@h/a?sig=x"), "https://h/a/__schema");
         assert_eq!(shown("/a?b"), "/a?b/__schema");
         assert_eq!(shown("/"), "/__schema");
+    }
+
+    #[test]
+    fn stores_of_files_are_recognized() {
+        let new = |store: Arc<dyn ObjectStore>| Location::new(store, Path::ROOT, "mine://");
+        assert!(new(Arc::new(LocalFileSystem::new())).is_files());
+        let folder = tempfile::tempdir().unwrap();
+        let below = LocalFileSystem::new_with_prefix(folder.path()).unwrap();
+        assert!(new(Arc::new(below)).is_files());
+        assert!(!new(Arc::new(InMemory::new())).is_files());
     }
 
     #[test]

@@ -126,6 +126,15 @@ impl Storage {
         self.root.as_deref().unwrap_or(&self.location)
     }
 
+    /// Reads with the cache, the threads and the buffers of another engine. The key, the log and the memory stay.
+    #[must_use]
+    pub fn with_engine(mut self, engine: &Engine) -> Self {
+        self.engine = engine.clone();
+        self.cache = Arc::clone(engine.cache());
+        self.buffers = engine.file_account(self.memory.as_ref());
+        self
+    }
+
     /// Sets a cache other than that of the engine.
     #[must_use]
     pub fn with_cache(mut self, cache: Arc<MetadataCache>) -> Self {

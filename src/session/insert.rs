@@ -19,13 +19,16 @@ use tiledb_engine::Error;
 use crate::dml::SingleExecution;
 use crate::error::to_datafusion_error;
 use crate::table::provider::TileDbTable;
+use crate::table::session::rebuild;
+
+use super::register::{fill, is_equipped};
 
 impl TileDbTable {
     /// Writes rows to the array as INSERT does, all at once: readers see all of them or none, also if the program stops in
     /// between. With [`InsertOp::Overwrite`] they replace all cells of the array, in the same commit. Returns their number.
     ///
     /// Columns are matched by name, in any order, and cast to the types of the array's columns. As with INSERT, no value may
-    /// change. Missing columns get their defaults, or NULL. Rows may come in any order: they are sorted as the array needs, on
+    /// change, even if the session has no other preparation. Missing columns get their defaults, or NULL. Rows may come in any order: they are sorted as the array needs, on
     /// disk if the memory pool of the session isn't enough.
     ///
     /// ```
@@ -57,10 +60,18 @@ impl TileDbTable {
         let located = |e: Error| to_datafusion_error(e.with("array", &uri));
         // The columns may have changed since the table was opened.
         let table = TileDbTable::open_storage(self.storage().clone(), self.options().clone());
-        let table: Arc<dyn TableProvider> = Arc::new(table.await.map_err(to_datafusion_error)?);
+        let table = table.await.map_err(to_datafusion_error)?;
+        let schema = table.array_schema();
+        let labels = schema.labels.iter();
+        let labels = labels.map(|label| label.name.clone()).collect::<Vec<_>>();
+        let table: Arc<dyn TableProvider> = Arc::new(table);
         let given = Arc::clone(rows.schema().inner());
-        let columns = columns(&given, table.as_ref()).map_err(located)?;
-        let (state, rows) = rows.select(columns)?.into_parts();
+        let columns = columns(&given, table.as_ref(), &labels).map_err(located)?;
+        let (mut state, rows) = rows.select(columns)?.into_parts();
+        // Without our rules, the casts would cut values off.
+        if !is_equipped(&state) {
+            rebuild(&mut state, fill).map_err(to_datafusion_error)?;
+        }
         let target = provider_as_source(table);
         // A path isn't a name in SQL, where dots would divide it.
         let name = TableReference::bare(uri.as_str());
@@ -89,8 +100,12 @@ impl TileDbTable {
     }
 }
 
-/// The columns of the array, made of those that are given.
-fn columns(given: &SchemaRef, table: &dyn TableProvider) -> tiledb_engine::Result<Vec<Expr>> {
+/// The columns of the array, made of those that are given. Labels, which lie in arrays of their own, may be missing.
+fn columns(
+    given: &SchemaRef,
+    table: &dyn TableProvider,
+    labels: &[String],
+) -> tiledb_engine::Result<Vec<Expr>> {
     let schema = table.schema();
     for (at, field) in given.fields().iter().enumerate() {
         let name = field.name();
@@ -112,7 +127,7 @@ fn columns(given: &SchemaRef, table: &dyn TableProvider) -> tiledb_engine::Resul
             Ok(found) if found.data_type() == wanted => return Ok(ident(name)),
             Ok(_) => cast(ident(name), wanted.clone()),
             Err(_) if let Some(default) = table.get_column_default(name) => default.clone(),
-            Err(_) if field.is_nullable() => {
+            Err(_) if field.is_nullable() || labels.contains(name) => {
                 let null = ScalarValue::try_from(wanted);
                 lit(null.map_err(|e| Error::internal("a type has a NULL").with_source(e))?)
             }
