@@ -483,16 +483,6 @@ mod tests {
     }
 
     #[test]
-    fn stores_of_files_are_recognized() {
-        let new = |store: Arc<dyn ObjectStore>| Location::new(store, Path::ROOT, "mine://");
-        assert!(new(Arc::new(LocalFileSystem::new())).is_files());
-        let folder = tempfile::tempdir().unwrap();
-        let below = LocalFileSystem::new_with_prefix(folder.path()).unwrap();
-        assert!(new(Arc::new(below)).is_files());
-        assert!(!new(Arc::new(InMemory::new())).is_files());
-    }
-
-    #[test]
     fn a_store_keeps_its_id_and_no_other_gets_it() {
         let id = |store: &Arc<dyn ObjectStore>| {
             Location::new(Arc::clone(store), Path::ROOT, "memory://").store_id()

@@ -166,3 +166,15 @@ async fn stores_that_answer_wrongly_are_caught() {
         assert!(error.to_string().contains("out of order"), "{error}");
     }
 }
+
+#[test]
+fn stores_of_files_are_recognized() {
+    let new = |store: Arc<dyn ObjectStore>| {
+        Location::new(store, object_store::path::Path::ROOT, "mine://")
+    };
+    assert!(new(Arc::new(object_store::local::LocalFileSystem::new())).is_files());
+    let folder = tempfile::tempdir().unwrap();
+    let below = object_store::local::LocalFileSystem::new_with_prefix(folder.path()).unwrap();
+    assert!(new(Arc::new(below)).is_files());
+    assert!(!new(Arc::new(object_store::memory::InMemory::new())).is_files());
+}
