@@ -13,7 +13,7 @@ use tiledb_engine::{Error, Result};
 
 use crate::options::encryption::{OTHER_WAYS, shown_name};
 use crate::options::settings::TileDbSettings;
-use crate::options::{TableOptions, is_secret};
+use crate::options::{TableOptions, is_creation, is_known, is_of_copy, is_secret, unknown_of};
 use crate::stores::location::{self, with_key};
 use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
@@ -52,7 +52,7 @@ impl FunctionCall {
     /// As [`Self::parse`], for a function with options of its own.
     pub(crate) fn parse_with(
         function: &'static str,
-        own: &[&str],
+        own_names: &[&str],
         arguments: &[Expr],
     ) -> Result<Self> {
         let texts = arguments
@@ -74,7 +74,7 @@ impl FunctionCall {
             let key = shown_name(key);
             return Err(usage(function, &format!("the option {key} has no value")));
         }
-        let is_own = |key: &str| own.contains(&key.strip_prefix(PREFIX).unwrap_or(key));
+        let is_own = |key: &str| own_names.contains(&key.strip_prefix(PREFIX).unwrap_or(key));
         let pairs = pairs.iter();
         let (own, options) = pairs
             .map(|[key, value]| (key.clone(), value.clone()))
@@ -85,8 +85,29 @@ impl FunctionCall {
             options,
             own,
         };
+        call.check_names(own_names)?;
         call.table_options()?;
         Ok(call)
+    }
+
+    /// Fails if an option is neither one of the function nor one of a table.
+    fn check_names(&self, own_names: &[&str]) -> Result<()> {
+        let is_unknown = |key: &str| !is_known(key) && !is_creation(key) && !is_of_copy(key);
+        let unknown = self.options.iter().find(|(key, _)| is_unknown(key));
+        let Some((unknown, _)) = unknown.filter(|_| !own_names.is_empty()) else {
+            return Ok(());
+        };
+        let key = unknown.strip_prefix(PREFIX).unwrap_or(unknown);
+        let mut names = own_names.to_vec();
+        for name in TableOptions::names() {
+            names.push(name);
+        }
+        Err(unknown_of(
+            key,
+            &format!(" of {}", self.function),
+            &names,
+            "",
+        ))
     }
 
     /// The options in the call.

@@ -1,4 +1,5 @@
-//! `tiledb_diff('location', 'time', 'time', 'option', 'value', …)`: the cells of an array that differ between two times.
+//! `tiledb_diff('location', 'time', 'time', 'option', 'value', …)`: the cells of an array that differ between two times, or
+//! between one time and now.
 //!
 //! | Column | |
 //! |---|---|
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::logical_expr::Expr;
+use tiledb_engine::array::window::TimestampMs;
 use tiledb_engine::{Error, Result};
 
 use super::arguments::{FunctionCall, NameResolver, text};
@@ -37,11 +39,17 @@ impl TableFunctionImpl for DiffFunction {
 }
 
 fn open(arguments: &[Expr], surroundings: NameResolver) -> Result<ArrayDiff> {
-    let [target, earlier, later, options @ ..] = arguments else {
+    let [target, earlier, rest @ ..] = arguments else {
         let given = arguments.len();
         return Err(usage(&format!("{given} arguments are given")));
     };
-    let times = (time(1, earlier)?, time(2, later)?);
+    let earlier = time(1, earlier)?;
+    // Options come in pairs, so one argument more is a time.
+    let (later, options) = match rest.split_first() {
+        Some((later, options)) if options.len().is_multiple_of(2) => (time(2, later)?, options),
+        _ => (TimestampMs::now().0.max(earlier), rest),
+    };
+    let times = (earlier, later);
     let rest = std::iter::once(target).chain(options).cloned();
     let call = FunctionCall::parse(NAME, &rest.collect::<Vec<_>>())?;
     let given = [
@@ -75,7 +83,7 @@ fn time(position: usize, argument: &Expr) -> Result<u64> {
 
 fn usage(problem: &str) -> Error {
     Error::invalid(format!(
-        "{NAME}: {problem}; call it with two times, as {NAME}('<location or table>', '2024-05-01', '2024-06-01'), and \
+        "{NAME}: {problem}; call it with one or two times, as {NAME}('<location or table>', '2024-05-01', '2024-06-01'), and \
          with options in pairs behind them"
     ))
 }

@@ -13,6 +13,7 @@ use tiledb_engine::{Error, Result};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::columns::DescriptionRows;
+use crate::options::ReadOnly;
 
 /// The reports of a run's calls; `None` while a call runs, and forever if it was cancelled.
 type RunReports = Arc<AsyncMutex<HashMap<String, Option<Result<DescriptionRows>>>>>;
@@ -41,6 +42,10 @@ pub(crate) async fn once_in_run(
     call: String,
     doing: impl Future<Output = Result<DescriptionRows>> + Send + 'static,
 ) -> Result<DescriptionRows> {
+    let what = "a call that changes an array or a group";
+    if let Some(refusal) = ReadOnly::refusal(run.session_config(), what) {
+        return Err(Error::unsupported(refusal));
+    }
     let outcomes = outcomes(run);
     // A wait for the report of another call must not block that call.
     let task = SpawnedTask::spawn(async move {

@@ -8,7 +8,7 @@ use datafusion::error::DataFusionError;
 use tiledb_engine::Error;
 use tiledb_engine::write::create::OptionKey;
 
-use super::{AggregateFrom, NewValues, TableOptions};
+use super::{AggregateFrom, NewValues, TableOptions, most_similar};
 use crate::options::encryption::{KEY, KEY_FILE, KEY_VARIABLE, shown_name};
 use crate::options::settings::EXTERNAL_MEMBERS;
 
@@ -133,12 +133,25 @@ pub(super) fn unknown(key: &str) -> Error {
             ));
         }
     }
-    let known: Vec<_> = KNOWN
+    unknown_of(key, "", &TableOptions::names().collect::<Vec<_>>(), PREFIX)
+}
+
+/// The error for an option that isn't one of `of`, with or without a prefix.
+pub(crate) fn unknown_of(key: &str, of: &str, known: &[&str], prefix: &str) -> Error {
+    let prefixed = |known: &str| match prefix {
+        "" => known.to_owned(),
+        prefix => format!("{prefix}.{known}"),
+    };
+    let similar = match most_similar(key, known.iter().copied()) {
+        Some(similar) => format!("; did you mean {}?", prefixed(similar)),
+        None => String::new(),
+    };
+    let known = known
         .iter()
-        .map(|(known, _)| format!("tiledb.{known}"))
-        .collect();
+        .map(|known| prefixed(known))
+        .collect::<Vec<_>>();
     Error::invalid(format!(
-        "unknown option {}; the options are {}",
+        "unknown option {}{of}{similar} (the options are {})",
         shown_name(key).replace('\'', "\""),
         known.join(", ")
     ))
@@ -195,6 +208,11 @@ impl ExtensionOptions for TileDbTableOptions {
 }
 
 impl TableOptions {
+    /// The names of the options of a table, without a prefix.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        KNOWN.iter().map(|(name, _)| *name)
+    }
+
     fn value(&self, key: &str) -> Option<String> {
         let word = match key {
             "timestamp_start" => return self.timestamp_start.map(|ms| ms.to_string()),

@@ -9,16 +9,22 @@
 pub(crate) mod encryption;
 mod keys;
 pub(crate) mod names;
+mod read_only;
 pub mod secrets;
 pub mod settings;
+mod similar;
 
 #[cfg(test)]
 mod tests;
 
 pub use keys::TileDbTableOptions;
+pub use read_only::ReadOnly;
+pub(crate) use similar::did_you_mean;
+pub use similar::most_similar;
 
 pub(crate) use keys::{
     COPY_OPTIONS, has_prefix, is_creation, is_known, is_of_copy, is_secret, is_store_option,
+    unknown_of,
 };
 
 use std::collections::HashMap;

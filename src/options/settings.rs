@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use tiledb_engine::Error;
 use tiledb_engine::storage::ExternalMembers;
 
+use crate::options::did_you_mean;
+
 const PREFIX: &str = "tiledb";
 
 /// The setting, and option, of what members of groups and arrays of labels may make us open.
@@ -69,9 +71,10 @@ macro_rules! settings {
                     return Ok(());
                 }
                 let Some(switch) = self.switch(key) else {
+                    let similar = did_you_mean(key, Self::NAMES.iter().copied().chain([EXTERNAL_MEMBERS]));
                     let known = Self::NAMES.join(", ");
                     return Err(DataFusionError::Configuration(format!(
-                        "there is no setting '{PREFIX}.{key}' of a session; there are {known}, {EXTERNAL_MEMBERS}"
+                        "there is no setting '{PREFIX}.{key}' of a session{similar} (there are {known}, {EXTERNAL_MEMBERS})"
                     )));
                 };
                 *switch = value.to_ascii_lowercase().parse().map_err(|_| {

@@ -5,26 +5,31 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{DFSchema, Result, not_impl_err, plan_datafusion_err};
+use datafusion::common::{DFSchema, Result, not_impl_err, plan_datafusion_err, plan_err};
 use datafusion::config::Dialect;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::logical_expr::{DdlStatement, EmptyRelation, LogicalPlan};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::dialect::dialect_from_str;
+use datafusion::sql::sqlparser::dialect::{Dialect as SqlDialect, dialect_from_str};
 
 use super::depth::StatementDepth;
 use super::locations::{prepare, prepare_store};
 use super::plan::plan_statement;
 use super::secrets::without_secrets;
+use super::suggestions::with_suggestion;
+use super::summarize::{summarize, summarized};
 use crate::catalog::{GroupStatement, attached_notice, first_word};
 use crate::error::to_datafusion_error;
 use crate::evolve::alter::AlterTable;
+use crate::options::ReadOnly;
 use crate::stores::location::check_no_secret;
+use crate::table::url_table::looks_like_location;
+use crate::upstream::generic_dialect::GenericWithTimes;
 
 /// Executes a statement in a session with [`register`](crate::register). It takes everything that `SessionContext::sql` takes,
-/// and `ATTACH` and `DETACH` of groups, `ALTER TABLE` of arrays, DEFAULT as a value and `DEFAULT VALUES`, and quoted names in `COPY
+/// and `ATTACH` and `DETACH` of groups, `ALTER TABLE` of arrays, `SUMMARIZE`, `ORDER BY ALL`, `FOR SYSTEM_TIME AS OF`, DEFAULT as a value and `DEFAULT VALUES`, and quoted names in `COPY
 /// … PARTITIONED BY`. A column that UPDATE sets twice is an error. For an outermost `SELECT *`, the planning time grows with the
 /// number of columns, not with its square. A statement with an unknown column, and DESCRIBE, look at the array again, and so find
 /// columns that others have added since the array was opened. A leading `~` in a location is the home folder.
@@ -120,7 +125,7 @@ pub enum StartedStatement {
 pub async fn start(ctx: &SessionContext, sql: &str) -> Result<StartedStatement> {
     // The futures of planning are large.
     let started = Box::pin(started(ctx, sql)).await;
-    started.map_err(|error| without_secrets(error, sql))
+    started.map_err(|error| without_secrets(with_suggestion(ctx, error), sql))
 }
 
 /// Checks that a text is one statement. It looks at no table.
@@ -136,6 +141,8 @@ pub fn check_syntax(sql: &str, dialect: Dialect) -> Result<()> {
 /// A statement after it was parsed.
 enum ParsedStatement {
     Group(GroupStatement),
+    /// The query whose rows are summarized.
+    Summary(Statement),
     Sql(Statement),
 }
 
@@ -143,12 +150,25 @@ fn parse(sql: &str, dialect: Dialect, most_nested: Option<usize>) -> Result<Pars
     if let Some(statement) = GroupStatement::parse(sql).map_err(to_datafusion_error)? {
         return Ok(ParsedStatement::Group(statement));
     }
-    let dialect = dialect_from_str(dialect).ok_or_else(|| {
-        plan_datafusion_err!(
-            "Unsupported SQL dialect: {dialect}. Available dialects: {}.",
-            Dialect::available()
-        )
-    })?;
+    if let Some(query) = summarized(sql) {
+        let query = parse_sql(&query, dialect, most_nested)?;
+        return Ok(ParsedStatement::Summary(query));
+    }
+    parse_sql(sql, dialect, most_nested).map(ParsedStatement::Sql)
+}
+
+fn parse_sql(sql: &str, dialect: Dialect, most_nested: Option<usize>) -> Result<Statement> {
+    let dialect: Box<dyn SqlDialect> =
+        if dialect == Dialect::Generic && GenericWithTimes::is_needed(sql) {
+            Box::new(GenericWithTimes)
+        } else {
+            dialect_from_str(dialect).ok_or_else(|| {
+                plan_datafusion_err!(
+                    "Unsupported SQL dialect: {dialect}. Available dialects: {}.",
+                    Dialect::available()
+                )
+            })?
+        };
     let mut parser = DFParserBuilder::new(sql).with_dialect(dialect.as_ref());
     if let Some(most) = most_nested {
         parser = parser.with_recursion_limit(most);
@@ -156,7 +176,7 @@ fn parse(sql: &str, dialect: Dialect, most_nested: Option<usize>) -> Result<Pars
     let mut statements = parser.build()?.parse_statements()?;
     let found = statements.len();
     match statements.pop_front() {
-        Some(statement) if found == 1 => Ok(ParsedStatement::Sql(statement)),
+        Some(statement) if found == 1 => Ok(statement),
         _ => not_impl_err!("found {found} statements, expected one: run each on its own"),
     }
 }
@@ -171,6 +191,14 @@ async fn started(ctx: &SessionContext, sql: &str) -> Result<StartedStatement> {
     let options = &state.config_options().sql_parser;
     match parse(sql, options.dialect, Some(options.recursion_limit.get()))? {
         ParsedStatement::Group(statement) => run_group_statement(ctx, &state, statement).await,
+        ParsedStatement::Summary(query) => {
+            let plan = plan_statement(&state, query).await?;
+            let rows = DataFrame::new(state, plan);
+            Ok(StartedStatement::Rows {
+                frame: Box::new(summarize(ctx, rows).await?),
+                is_description: true,
+            })
+        }
         ParsedStatement::Sql(statement) => {
             let is_description = first_word(sql).eq_ignore_ascii_case("show");
             start_parsed(ctx, state, statement, is_description).await
@@ -207,12 +235,15 @@ async fn start_parsed(
     statement: Statement,
     is_description: bool,
 ) -> Result<StartedStatement> {
-    if let Some(alter) = AlterTable::of(&statement)
-        && alter.run(ctx).await.map_err(to_datafusion_error)?
-    {
-        return Ok(StartedStatement::Done { notice: None });
+    if let Some(alter) = AlterTable::of(&statement) {
+        ReadOnly::check(state.config(), "ALTER TABLE")?;
+        if alter.run(ctx).await.map_err(to_datafusion_error)? {
+            return Ok(StartedStatement::Done { notice: None });
+        }
     }
     let mut plan = plan_statement(&state, statement).await?;
+    ReadOnly::check_plan(state.config(), &plan)?;
+    check_dropped(ctx, &plan)?;
     prepare(&state, &mut plan).await?;
     // These change the session, or are replaced by another plan.
     let changes = matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_));
@@ -221,6 +252,10 @@ async fn start_parsed(
     } else {
         DataFrame::new(state, plan)
     };
+    if changes {
+        // EXECUTE has become the prepared statement.
+        ReadOnly::check_plan(&ctx.copied_config(), frame.logical_plan())?;
+    }
     if changes && is_nothing(frame.logical_plan()) {
         return Ok(StartedStatement::Done { notice: None });
     }
@@ -233,6 +268,31 @@ async fn start_parsed(
         frame: Box::new(frame),
         is_description,
     })
+}
+
+/// Fails if a plan drops a table at a path. `DROP TABLE` forgets a name, and a path is a name that can't be forgotten.
+fn check_dropped(ctx: &SessionContext, plan: &LogicalPlan) -> Result<()> {
+    let LogicalPlan::Ddl(DdlStatement::DropTable(drop)) = plan else {
+        return Ok(());
+    };
+    let name = drop.name.table();
+    let is_known = ctx.catalog_names().iter().any(|catalog| {
+        let catalog = ctx.catalog(catalog);
+        let schemas = catalog.iter().flat_map(|c| {
+            let names = c.schema_names().into_iter();
+            names.filter_map(|schema| c.schema(&schema))
+        });
+        schemas
+            .into_iter()
+            .any(|schema| schema.table_names().iter().any(|known| known == name))
+    });
+    if is_known || !looks_like_location(name) {
+        return Ok(());
+    }
+    plan_err!(
+        "DROP TABLE forgets the name of a table, and '{name}' is a path: nothing was removed. To delete an array or a file, remove \
+         its folder or file"
+    )
 }
 
 /// Whether a plan is that of a statement without rows.

@@ -16,6 +16,7 @@ use tiledb_engine::{Error, ErrorKind};
 use crate::catalog::explain_group;
 use crate::create::CreateRequest;
 use crate::error::to_datafusion_error;
+use crate::options::ReadOnly;
 use crate::stores::location::storage;
 use crate::stores::runtime::ArrayRuntime;
 use crate::stores::statement::check_used;
@@ -75,7 +76,7 @@ async fn open(
     };
     check_used(&statement.options, session.table_options(), location)?;
     let request = CreateRequest::of(session, statement)?;
-    let table = open_or_create(location, &request, &ArrayRuntime::of_session(session)).await?;
+    let table = open_or_create(session, location, &request).await?;
     let table = table.named(statement.name.table());
     request.verify(&table.last_seen(), &TableProvider::schema(&table))?;
     Ok(Arc::new(table))
@@ -105,10 +106,11 @@ async fn open_settled(
 
 /// Opens the array; if there is none and the statement declares columns, it is created first.
 async fn open_or_create(
+    session: &dyn Session,
     location: &str,
     request: &CreateRequest,
-    runtime: &ArrayRuntime,
 ) -> tiledb_engine::Result<TileDbTable> {
+    let runtime = &ArrayRuntime::of_session(session);
     let options = &request.options;
     let missing = match open_settled(location, request, runtime).await {
         Ok(table) => return Ok(table),
@@ -116,6 +118,9 @@ async fn open_or_create(
     };
     let is_vacant = matches!(missing.kind(), ErrorKind::NotFound | ErrorKind::NotAnArray);
     if is_vacant && request.declares_columns() {
+        if let Some(refusal) = ReadOnly::refusal(session.config(), "creating an array") {
+            return Err(Error::unsupported(refusal).with("array", location));
+        }
         // A key of the environment is for what turns out to be encrypted, which a new array is not.
         request
             .create(&storage(location, options, runtime)?)

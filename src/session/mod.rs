@@ -6,8 +6,12 @@ mod factory;
 mod insert;
 mod locations;
 mod plan;
+#[cfg(test)]
+mod read_only_tests;
 mod register;
 mod secrets;
+mod suggestions;
+mod summarize;
 #[cfg(test)]
 mod tests;
 mod time_travel;
@@ -16,3 +20,4 @@ pub use self::depth::StatementDepth;
 pub use self::execute::{StartedStatement, check_syntax, execute, start};
 pub use self::factory::TileDbTableFactory;
 pub use self::register::{equip, register};
+pub use crate::options::ReadOnly;

@@ -2,5 +2,6 @@
 
 pub(crate) mod changes;
 pub(crate) mod one_moment;
+pub(crate) mod order_by_all;
 pub(crate) mod stored_bits;
 pub(crate) mod written;

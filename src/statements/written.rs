@@ -30,6 +30,7 @@ use tiledb_engine::Error;
 
 use crate::error::to_datafusion_error;
 use crate::options::names::{column_name, normalizer};
+use crate::statements::order_by_all;
 use crate::table::provider::TileDbTable;
 use crate::upstream::from_first;
 use crate::upstream::wide_lists;
@@ -195,6 +196,7 @@ pub(crate) fn is_default(value: &Expr) -> bool {
 /// Fails if DataFusion cannot plan the statement.
 pub(crate) async fn plan(state: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     from_first::select_all(&mut statement);
+    order_by_all::expand(state, &mut statement).await?;
     let mut inner = &mut statement;
     while let Statement::Explain(explained) = inner {
         inner = &mut explained.statement;

@@ -57,11 +57,11 @@ pub(crate) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     let root = format!("{}://{}", url.scheme(), url.authority());
     let shown_root = Location::without_secrets(&root);
     let store_url = ObjectStoreUrl::parse(&root).map_err(|e| bad(e.to_string()))?;
-    let store = runtime.object_store(&store_url).map_err(|e| {
+    // DataFusion's own error calls this a bug of DataFusion.
+    let store = runtime.object_store(&store_url).map_err(|_| {
         Error::unsupported(format!(
             "no object store is registered for '{shown_root}': register one with the session's runtime first"
         ))
-        .with_source(e)
     })?;
     let path_in_store = Path::from_url_path(url.path()).map_err(|e| bad(e.to_string()))?;
     Ok(Location::new(store, path_in_store, path))

@@ -242,6 +242,11 @@ impl TileDbTable {
         now.is_ok_and(|now| now.labels.schema() != self.labels.schema())
     }
 
+    /// The path or URL of the array.
+    pub fn uri(&self) -> &str {
+        self.storage.uri()
+    }
+
     /// The storage of the array.
     pub(crate) fn storage(&self) -> &Storage {
         &self.storage

@@ -86,8 +86,8 @@ impl UrlTableOpener {
         has_store(&self.runtime, path)
     }
 
-    /// The error for a folder of arrays.
-    async fn holds_arrays(&self, path: &str) -> Option<Error> {
+    /// The error for a folder of arrays, which may have files beside them.
+    async fn holds_arrays(&self, path: &str, has_files: bool) -> Option<Error> {
         let names = (self.list)(path.to_owned(), self.runtime.clone()).await;
         let first = names.first()?;
         let mut shown = names
@@ -99,11 +99,23 @@ impl UrlTableOpener {
             shown.push("…");
         }
         let folder = path.trim_end_matches('/');
+        let files = match has_files {
+            true => format!(", or the files beside them, as in FROM '{folder}/*.csv'"),
+            false => String::new(),
+        };
         Some(Error::not_found(format!(
-            "'{path}' is a folder of arrays ({}), not an array: name one of them, as in FROM '{folder}/{first}'",
+            "'{path}' is a folder of arrays ({}), not an array: name one of them, as in FROM '{folder}/{first}'{files}",
             shown.join(", ")
         )))
     }
+}
+
+/// Whether a location looks like a folder of this machine: its last part has neither an ending nor a pattern.
+fn names_local_folder(path: &str) -> bool {
+    let last = path.trim_end_matches('/').rsplit('/').next();
+    let is_folder =
+        last.is_some_and(|name| !name.trim_start_matches('.').contains(['.', '*', '?']));
+    is_folder && !path.contains("://")
 }
 
 /// Whether an object store for the location is registered; local paths always have one.
@@ -252,8 +264,9 @@ impl ArraySchemaProvider {
                 return Err(DataFusionError::External(Box::new(error)));
             }
             let table = self.inner.table(&location.path).await;
-            if !matches!(table, Ok(Some(_)))
-                && let Some(error) = self.opener.holds_arrays(&location.path).await
+            let has_files = matches!(table, Ok(Some(_)));
+            if (!has_files || names_local_folder(&location.path))
+                && let Some(error) = self.opener.holds_arrays(&location.path, has_files).await
             {
                 return Err(to_datafusion_error(error));
             }

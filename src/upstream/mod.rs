@@ -3,4 +3,5 @@
 pub(crate) mod boxed_methods;
 pub(crate) mod chains;
 pub(crate) mod from_first;
+pub(crate) mod generic_dialect;
 pub(crate) mod wide_lists;
