@@ -1,5 +1,5 @@
 //! What README.md and the pages of `docs/` print works as printed: every statement runs, and what stands below one is
-//! what the shell says.
+//! what the shell says. All pages run in one folder, one after the other, as somebody who follows them would.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,32 @@ use libtest_mimic::Failed;
 
 use crate::support::folders::copy_folder;
 use crate::support::shell_place::Place;
-use crate::support::trials::{SqlTrial, shell_trial};
 
-trials!(each_page());
-
-fn each_page() -> Vec<SqlTrial> {
-    pages()
-        .into_iter()
-        .map(|page| {
-            let name = page
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            shell_trial(name, move |place| runs_as_printed(&page, place))
-        })
-        .collect()
+trial!(all_pages_in_one_folder);
+fn all_pages_in_one_folder(place: &Place) -> Result<(), Failed> {
+    copy_folder(
+        &root().join("examples/data"),
+        &place.0.join("examples/data"),
+    )?;
+    let mut failures = Vec::new();
+    for page in pages() {
+        let shown = page.strip_prefix(root()).unwrap_or(&page).display();
+        if let Err(e) = runs_as_printed(&page, place) {
+            failures.push(format!("{shown}: {}", e.message().unwrap_or_default()));
+        }
+    }
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(failures.join("\n\n").into())
+    }
 }
 
 fn root() -> &'static Path {
     crate::repository()
 }
 
+/// The pages in the order of their names, and the README behind them.
 fn pages() -> Vec<PathBuf> {
     let files = fs::read_dir(root().join("docs"))
         .expect("the documentation is there")
@@ -37,6 +41,7 @@ fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<_> = files
         .filter(|file| file.extension().is_some_and(|e| e == "md"))
         .collect();
+    pages.sort();
     pages.push(root().join("README.md"));
     pages
 }
@@ -75,10 +80,6 @@ fn blocks(page: &str) -> Vec<Block> {
 /// The statements of a page are those of one session; a block of `text` says what the last one before it prints.
 fn runs_as_printed(page: &Path, place: &Place) -> Result<(), Failed> {
     let text = fs::read_to_string(page)?;
-    copy_folder(
-        &root().join("examples/data"),
-        &place.0.join("examples/data"),
-    )?;
     let mut script = String::new();
     let (mut wanted, mut commands) = (Vec::new(), 0);
     for block in blocks(&text) {
@@ -89,7 +90,7 @@ fn runs_as_printed(page: &Path, place: &Place) -> Result<(), Failed> {
             _ => {}
         }
     }
-    if page.ends_with("README.md") && (commands == 0 || script.is_empty()) {
+    if page == root().join("README.md") && (commands == 0 || script.is_empty()) {
         return Err("the README has nothing that a test can run".into());
     }
     if script.is_empty() {

@@ -71,7 +71,7 @@ fn formats(place: &Place) -> Result<(), Failed> {
         ("nd-json", "{\"rows\":1,\"a\":1}\n{\"rows\":1,\"a\":2}\n"),
         (
             "table",
-            "+------+---+\n| rows | a |\n+------+---+\n| 1    | 1 |\n| 1    | 2 |\n+------+---+\n",
+            "+-------+-------+\n| rows  | a     |\n| int32 | int32 |\n+-------+-------+\n| 1     | 1     |\n| 1     | 2     |\n+-------+-------+\n",
         ),
     ] {
         let ran = place.run(&["-q", "--format", format, "-c", &sql])?;

@@ -79,7 +79,7 @@ fn results_for_programs(place: &Place) -> Result<(), Failed> {
         (
             "table",
             control,
-            "+------------+\n| s          |\n+------------+\n| x\\ty\\u{1b} |\n+------------+\n",
+            "+------------+\n| s          |\n| text       |\n+------------+\n| x\\ty\\u{1b} |\n+------------+\n",
         ),
         ("csv", control, "s\nx\ty\u{1b}\n"),
         // A statement without columns prints nothing.

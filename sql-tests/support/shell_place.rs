@@ -71,10 +71,11 @@ impl Ran {
         Err(format!("expected {out:?}\n{}", self.text()).into())
     }
 
-    /// Succeeded and printed all of `words` on stdout.
+    /// Succeeded and printed all of `words`, the rows on stdout and everything else on stderr.
     pub fn has(&self, words: &[&str]) -> Result<(), Failed> {
-        match words.iter().find(|word| !self.out.contains(*word)) {
-            _ if self.status != Some(0) || !self.err.is_empty() => Err(self.text().into()),
+        let text = format!("{}{}", self.out, self.err);
+        match words.iter().find(|word| !text.contains(*word)) {
+            _ if self.status != Some(0) || self.err.contains("Error") => Err(self.text().into()),
             Some(word) => Err(format!("\"{word}\" is missing\n{}", self.text()).into()),
             None => Ok(()),
         }

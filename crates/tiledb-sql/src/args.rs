@@ -105,7 +105,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE", num_args = 1..)]
     pub file: Vec<String>,
 
-    /// Run these files before a session, instead of ~/.datafusionrc
+    /// Run these files before a session, instead of ~/.tiledbsqlrc or ~/.datafusionrc
     #[arg(short, long, value_name = "FILE", num_args = 0.., conflicts_with = "file")]
     pub rc: Option<Vec<String>>,
 
@@ -133,9 +133,17 @@ pub struct Args {
     #[arg(long, value_name = "ROWS", default_value = "40")]
     pub maxrows: MaxRows,
 
-    /// Highlight the syntax of what is typed
+    /// Highlight the syntax of what is typed: auto (unless NO_COLOR is set), always or never
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, num_args = 0..=1, default_missing_value = "always", require_equals = true)]
+    pub color: ColorChoice,
+
+    /// Refuse every statement that would write to an array, a group or a file
     #[arg(long)]
-    pub color: bool,
+    pub readonly: bool,
+
+    /// Set a variable for :NAME in statements (may be repeated)
+    #[arg(short = 'v', long = "set", value_name = "NAME=VALUE", value_parser = parse_variable)]
+    pub variables: Vec<(String, String)>,
 
     /// Limit the disk space of queries that spill, e.g. 10g [default: 100g]
     #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
@@ -144,6 +152,26 @@ pub struct Args {
     /// Print the requests made to storage: disabled, summary or trace
     #[arg(long, value_name = "MODE", default_value_t = InstrumentedObjectStoreMode::Disabled)]
     pub object_store_profiling: InstrumentedObjectStoreMode,
+}
+
+/// When what is typed is highlighted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorChoice {
+    Auto,
+    Always,
+    Never,
+}
+
+impl ColorChoice {
+    /// Whether to highlight now.
+    pub fn is_on(self) -> bool {
+        match self {
+            // https://no-color.org: any value but an empty one.
+            Self::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
 }
 
 /// What the program does besides running SQL.
@@ -183,6 +211,11 @@ fn parse_command(text: &str) -> Result<String, String> {
         return Err("expected a statement, found nothing".to_owned());
     }
     Ok(text.to_owned())
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// A number of bytes with an optional unit: `100`, `64k`, `512MB`, `10g`, `1t`.

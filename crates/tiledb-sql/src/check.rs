@@ -81,7 +81,7 @@ impl Shell {
         let began = Instant::now();
         // Some stores are registered when one of their URLs is looked up; whether a table exists there does not matter.
         let place = TableReference::bare(args.place.as_str());
-        drop(self.ctx.table_provider(place).await);
+        let looked_up = self.ctx.table_provider(place).await;
         let options = CheckOptions::default()
             .with_metadata_only(args.metadata_only)
             .with_exact_statistics(args.exact_statistics)
@@ -89,8 +89,13 @@ impl Shell {
         let storage = TileDbTable::builder(&args.place)
             .session(&self.ctx)
             .storage();
-        let mut check = Array::check(storage.map_err(to_datafusion_error)?, options)
-            .map_err(to_datafusion_error)?;
+        let storage = match (storage, looked_up) {
+            (Ok(storage), _) => storage,
+            // It says why the store can't be used.
+            (Err(_), Err(error)) => return Err(error),
+            (Err(error), Ok(_)) => return Err(to_datafusion_error(error)),
+        };
+        let mut check = Array::check(storage, options).map_err(to_datafusion_error)?;
         let mut showing = ShownProgress::begin(&self.watch, quiet);
         let maintenance = RunningMaintenance::Check(Arc::clone(check.progress()));
         self.watch.maintenance().begin(maintenance);

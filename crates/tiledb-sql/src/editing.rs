@@ -1,14 +1,14 @@
-//! The helper of the line editor: hints and colours are datafusion-cli's; whether a text is ready to run is decided here.
+//! The helper of the line editor: colours are datafusion-cli's; whether a text is ready to run, and what a new line says about the
+//! text before it, is decided here.
 //!
-//! A text is ready when its last statement has its semicolon and the library can parse every statement. datafusion-cli's check knows
-//! neither `ATTACH` nor dollar quotes, and would not let them be entered.
+//! A text is ready when its last statement has its semicolon. A statement with an error is ready, too: it fails like any other, and
+//! the next prompt is empty.
 
 use std::borrow::Cow;
 
 use datafusion::common::config::Dialect;
 use datafusion::prelude::SessionContext;
 use datafusion_cli::helper::CliHelper;
-use datafusion_tiledb::session::check_syntax;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
@@ -16,15 +16,13 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Result};
 
 use crate::completion::Completion;
-use crate::report;
-use crate::script::{PieceKind, Splitter};
+use crate::script::Splitter;
 
 /// Helps to edit statements.
 pub struct EditHelper {
     /// Shows hints and colours.
     cli: CliHelper,
     completion: Completion,
-    dialect: Dialect,
 }
 
 impl EditHelper {
@@ -32,13 +30,11 @@ impl EditHelper {
         Self {
             cli: CliHelper::new(&dialect, color),
             completion: Completion::new(ctx),
-            dialect,
         }
     }
 
     pub fn set_dialect(&mut self, dialect: Dialect) {
         self.cli.set_dialect(&dialect);
-        self.dialect = dialect;
     }
 
     /// Shows the hint of an empty line again.
@@ -47,39 +43,41 @@ impl EditHelper {
     }
 }
 
-/// Whether a text can be run as it is, needs more lines, or is wrong.
-fn readiness(text: &str, dialect: Dialect) -> ValidationResult {
+/// Whether a text can be run as it is, or needs more lines.
+fn readiness(text: &str) -> ValidationResult {
     let mut splitter = Splitter::default();
     let lines = text.lines();
     let pieces: Vec<_> = lines.flat_map(|line| splitter.push_line(line)).collect();
-    if !splitter.is_between() {
-        return ValidationResult::Incomplete;
+    // A comment alone may be followed by a statement; semicolons alone are nothing to wait for.
+    let is_empty = |c: char| c == ';' || c.is_whitespace();
+    let is_whole = !pieces.is_empty() || (text.contains(';') && text.chars().all(is_empty));
+    if splitter.is_between() && is_whole {
+        ValidationResult::Valid(None)
+    } else {
+        ValidationResult::Incomplete
     }
-    for piece in &pieces {
-        if let PieceKind::Statement(sql) = &piece.kind
-            && let Err(error) = check_syntax(sql, dialect)
-        {
-            let error = report::describe(&error);
-            return ValidationResult::Invalid(Some(format!("  Invalid statement: {error}")));
-        }
+}
+
+/// What a new line says about the text before it: what is still open there.
+fn open_part(text: &str) -> Option<String> {
+    if !text.ends_with('\n') || text.trim().is_empty() {
+        return None;
     }
-    if !pieces.is_empty() {
-        return ValidationResult::Valid(None);
-    }
-    let only_semicolons = text
-        .trim()
-        .bytes()
-        .all(|b| b == b';' || b.is_ascii_whitespace());
-    match only_semicolons && text.contains(';') {
-        true => ValidationResult::Invalid(Some("  You entered an empty statement".to_owned())),
-        // The text is a comment, which a statement may follow.
-        false => ValidationResult::Incomplete,
-    }
+    let mut splitter = Splitter::default();
+    let pieces = text
+        .lines()
+        .flat_map(|line| splitter.push_line(line))
+        .count();
+    let open = splitter.open_part();
+    (pieces == 0 || open.is_some()).then(|| {
+        let what = open.unwrap_or_else(|| "a semicolon ends the statement".to_owned());
+        format!("  … {what}")
+    })
 }
 
 impl Validator for EditHelper {
     fn validate(&self, ctx: &mut ValidationContext<'_>) -> Result<ValidationResult> {
-        let readiness = readiness(ctx.input(), self.dialect);
+        let readiness = readiness(ctx.input());
         self.reset_hint();
         Ok(readiness)
     }
@@ -103,7 +101,10 @@ impl Hinter for EditHelper {
     type Hint = String;
 
     fn hint(&self, line: &str, pos: usize, ctx: &Context<'_>) -> Option<String> {
-        self.cli.hint(line, pos, ctx)
+        if pos < line.len() {
+            return None;
+        }
+        open_part(line).or_else(|| self.cli.hint(line, pos, ctx))
     }
 }
 
@@ -121,66 +122,75 @@ impl rustyline::Helper for EditHelper {}
 mod tests {
     use super::*;
 
-    /// `ready`, `more`, or the error.
-    fn told(text: &str, dialect: Dialect) -> String {
-        match readiness(text, dialect) {
-            ValidationResult::Valid(_) => "ready".to_owned(),
-            ValidationResult::Incomplete => "more".to_owned(),
-            ValidationResult::Invalid(error) => error.unwrap_or_default(),
-            _ => "?".to_owned(),
-        }
-    }
-
     #[test]
-    fn statements_of_all_kinds_are_ready_at_their_semicolon() {
-        let ready = [
+    fn statements_are_ready_at_their_semicolon() {
+        for text in [
             "select 1;",
             "select 1; select 2; \n",
             "ATTACH './experiment' AS exp;",
-            "attach './experiment';",
-            "ATTACH './experiment' AS exp (timestamp '2024-05-01');",
             "/* a group */ ATTACH './experiment'\nAS exp\n;",
-            "DETACH exp; select 1;",
             "select $a$x;y$a$;",
             "select ';' as \"a;b\"; -- the end",
-            "create external table t stored as tiledb location 'x' options ('tiledb.timestamp' '1');",
             "\\q",
             "help",
             "Quit;",
             "  \\d weather",
-        ];
-        for text in ready {
-            assert_eq!(told(text, Dialect::Generic), "ready", "{text}");
+            // Errors are for the statement to report.
+            "selec 1;",
+            "select :x;",
+            ";",
+        ] {
+            assert!(
+                matches!(readiness(text), ValidationResult::Valid(_)),
+                "{text}"
+            );
         }
-        let more = [
+        for text in [
             "",
-            "  ",
             "select 1",
             "select 1; select 2",
-            "ATTACH './experiment'",
             "select 'a;",
             "select $a$x;",
             "select 1 /* ;",
-            "-- only a comment;",
-        ];
-        for text in more {
-            assert_eq!(told(text, Dialect::Generic), "more", "{text}");
+            "-- only a comment;\n",
+        ] {
+            assert!(
+                matches!(readiness(text), ValidationResult::Incomplete),
+                "{text}"
+            );
         }
     }
 
     #[test]
-    fn what_cannot_be_parsed_is_not_run() {
-        let wrong = [
-            ("selec 1;", "Invalid statement"),
-            ("select 1; selec 2;", "Invalid statement"),
-            ("ATTACH 'x' AS;", "expected a name"),
-            (";", "empty"),
-        ];
-        for (text, words) in wrong {
-            let told = told(text, Dialect::Generic);
-            assert!(told.contains(words), "{text}: {told}");
+    fn a_new_line_says_what_is_open() {
+        for (text, expected) in [
+            ("select 1\n", Some("a semicolon ends the statement")),
+            ("select 'a\n", Some("the text from line 1 ends with '")),
+            ("select\n\"a\n", Some("the name from line 2 ends with \"")),
+            ("select $x$ a\n", Some("the text from line 1 ends with $x$")),
+            (
+                "select 1 /* a\n",
+                Some("the comment from line 1 ends with */"),
+            ),
+            (
+                "select f(1,\n(2)\n",
+                Some("the parenthesis from line 1 is open"),
+            ),
+            (
+                "select (')', /* ) */\n",
+                Some("the parenthesis from line 1 is open"),
+            ),
+            ("select (1)\n", Some("a semicolon ends the statement")),
+            ("select 1", None),
+            ("\n", None),
+            ("-- a comment\n", Some("a semicolon ends the statement")),
+        ] {
+            let found = open_part(text);
+            assert_eq!(
+                found,
+                expected.map(|words| format!("  … {words}")),
+                "{text}"
+            );
         }
-        assert_ne!(told("select 1 # 2;", Dialect::Generic), "ready");
-        assert_eq!(told("select 1 # 2;", Dialect::PostgreSQL), "ready");
     }
 }

@@ -3,6 +3,7 @@
 //! Rows are collected here and not by the DataFrame, because only the shown rows are kept, and the plan reports the choices
 //! that its rows made.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use datafusion_tiledb::progress::choices_of;
 use futures::StreamExt;
 use tokio::time::timeout;
 
+use crate::cooperation::has_multiplied_rows;
 use crate::interrupt::Interruptible;
 use crate::printing::{PrintedRows, Printing};
 use crate::progress::{ShownProgress, StatementWatch};
@@ -42,7 +44,10 @@ pub struct StatementExecution<'a> {
 
 /// The rows of a query.
 struct CollectedRows {
-    batches: Vec<RecordBatch>,
+    /// The first rows, or all of them.
+    head: Vec<RecordBatch>,
+    /// The last rows, if some before them are hidden.
+    tail: Vec<RecordBatch>,
     /// The number of rows; hidden rows are counted, but not kept.
     count: usize,
     /// The memory that the rows take.
@@ -69,9 +74,10 @@ impl<'a> StatementExecution<'a> {
     pub fn print_nothing(&self) -> Result<()> {
         let rows = PrintedRows {
             schema: Arc::new(Schema::empty()),
-            batches: &[],
+            head: &[],
+            tail: &[],
             count: 0,
-            most: MaxRows::Unlimited,
+            is_description: true,
         };
         let config = self.ctx.copied_config();
         let options = &config.options().format;
@@ -80,19 +86,19 @@ impl<'a> StatementExecution<'a> {
     }
 
     /// Runs the plan of a statement and prints its rows, all of them or as many as the user wants to see.
-    pub async fn run(&self, frame: DataFrame, shows_all: bool) -> Result<()> {
+    pub async fn run(&self, frame: DataFrame, is_description: bool) -> Result<()> {
         let (state, plan) = frame.into_parts();
         let task = state.task_ctx();
         let plan = state.create_physical_plan(&plan).await?;
         drop(state);
-        self.run_plan(plan, task, shows_all).await
+        self.run_plan(plan, task, is_description).await
     }
 
     async fn run_plan(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         task: Arc<TaskContext>,
-        shows_all: bool,
+        is_description: bool,
     ) -> Result<()> {
         if plan.boundedness().is_unbounded() {
             if plan.pipeline_behavior() == EmissionType::Final {
@@ -102,17 +108,24 @@ impl<'a> StatementExecution<'a> {
             }
             return self.print_forever(execute_stream(plan, task)?).await;
         }
-        let most = if shows_all {
+        let most = if is_description {
             MaxRows::Unlimited
         } else {
             self.printing.most_rows()
         };
         let schema = plan.schema();
         let executed = Arc::clone(&plan);
+        // One poll of a join may take as long as the whole query.
+        let begins_here = !has_multiplied_rows(plan.as_ref());
         let mut collecting = Box::pin(collect(plan, Arc::clone(&task), most));
-        let collected = match timeout(HAND_OVER_AFTER, &mut collecting).await {
-            Ok(collected) => collected?,
-            Err(_) => {
+        let collected = if begins_here {
+            timeout(HAND_OVER_AFTER, &mut collecting).await.ok()
+        } else {
+            None
+        };
+        let collected = match collected {
+            Some(collected) => collected?,
+            None => {
                 let collected = SpawnedTask::spawn(collecting).join_unwind().await;
                 collected.map_err(|e| DataFusionError::External(Box::new(e)))??
             }
@@ -120,15 +133,13 @@ impl<'a> StatementExecution<'a> {
         self.stop_showing();
         let rows = PrintedRows {
             schema,
-            batches: &collected.batches,
+            head: &collected.head,
+            tail: &collected.tail,
             count: collected.count,
-            most,
+            is_description,
         };
         let options = &task.session_config().options().format;
-        let mut out = self.running.stdout();
-        self.printing
-            .print_choices(&mut out, &choices_of(&executed))?;
-        drop(out);
+        self.printing.print_choices(&choices_of(&executed))?;
         self.printing
             .print(self.running, &rows, self.began, options)
     }
@@ -141,13 +152,9 @@ impl<'a> StatementExecution<'a> {
             self.stop_showing();
             let is_first = count == 0;
             count = count.saturating_add(batch.num_rows());
-            let mut out = self.running.stdout();
-            self.printing.print_part(&mut out, &batch, is_first)?;
+            self.printing.print_part(self.running, &batch, is_first)?;
         }
-        let mut out = self.running.stdout();
-        let all = MaxRows::Unlimited;
-        self.printing
-            .print_details(&mut out, count, all, self.began.elapsed())
+        self.printing.print_count(count, self.began.elapsed())
     }
 
     /// Shows no progress from now on, because other output follows.
@@ -157,32 +164,180 @@ impl<'a> StatementExecution<'a> {
     }
 }
 
-/// The rows of a plan; rows after the last shown one are only counted.
+/// The rows of a plan: all of them, or at most a number, of which one half are the first ones and the other half the last ones.
+/// The rows in the middle are only counted.
 async fn collect(
     plan: Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
     most: MaxRows,
 ) -> Result<CollectedRows> {
     let reservation = MemoryConsumer::new("DataFusion-Cli").register(task.memory_pool());
-    let most = match most {
+    let mut rows = ShownRows::new(match most {
         MaxRows::Unlimited => usize::MAX,
         MaxRows::Limited(rows) => rows,
-    };
+    });
     let mut stream = execute_stream(plan, task)?;
-    let (mut batches, mut count) = (Vec::new(), 0_usize);
     while let Some(batch) = stream.next().await {
         let batch = batch?;
-        // One row more than the shown ones makes the printer report that there are more.
-        let wanted = most.saturating_add(1).saturating_sub(count);
-        count = count.saturating_add(batch.num_rows());
-        if wanted > 0 {
-            reservation.try_grow(get_record_batch_memory_size(&batch))?;
-            batches.push(batch.slice(0, wanted.min(batch.num_rows())));
-        }
+        reservation.try_grow(get_record_batch_memory_size(&batch))?;
+        let unused = rows.push(batch);
+        reservation.shrink(unused);
     }
+    let (head, tail) = rows.ends();
     Ok(CollectedRows {
-        batches,
-        count,
+        head,
+        tail,
+        count: rows.count,
         _reservation: reservation,
     })
+}
+
+/// The rows to show, while they come.
+struct ShownRows {
+    most: usize,
+    count: usize,
+    /// The first rows, at most as many as are shown in all.
+    first: Vec<RecordBatch>,
+    /// The last rows after those, at least as many as are shown of them, with the memory that they take.
+    last: VecDeque<(RecordBatch, usize)>,
+    rows_of_last: usize,
+    /// Whether rows between `first` and `last` were dropped.
+    is_cut: bool,
+}
+
+impl ShownRows {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            count: 0,
+            first: Vec::new(),
+            last: VecDeque::new(),
+            rows_of_last: 0,
+            is_cut: false,
+        }
+    }
+
+    /// The number of rows that are shown of the end.
+    fn most_of_tail(&self) -> usize {
+        self.most / 2
+    }
+
+    /// Takes the next rows, and returns the memory of rows that are not kept any longer.
+    fn push(&mut self, batch: RecordBatch) -> usize {
+        let taken = self.most.saturating_sub(self.count).min(batch.num_rows());
+        self.count = self.count.saturating_add(batch.num_rows());
+        if taken > 0 {
+            self.first.push(batch.slice(0, taken));
+        }
+        // The first rows keep the memory of a batch that is divided.
+        let bytes = if taken == 0 {
+            get_record_batch_memory_size(&batch)
+        } else {
+            0
+        };
+        let rest = batch.slice(taken, batch.num_rows() - taken);
+        self.rows_of_last += rest.num_rows();
+        self.last.push_back((rest, bytes));
+        let most = self.most_of_tail();
+        let mut unused = 0;
+        while let Some((oldest, bytes)) = self.last.front()
+            && self.rows_of_last - oldest.num_rows() >= most
+        {
+            self.is_cut |= oldest.num_rows() > 0;
+            self.rows_of_last -= oldest.num_rows();
+            unused += bytes;
+            self.last.pop_front();
+        }
+        unused
+    }
+
+    /// All rows and nothing, or the first rows and the last ones.
+    fn ends(&self) -> (Vec<RecordBatch>, Vec<RecordBatch>) {
+        if self.count <= self.most {
+            return (self.first.clone(), Vec::new());
+        }
+        let most = self.most_of_tail();
+        let head = first_rows(&self.first, self.most - most);
+        // Rows of the end may be among the first ones.
+        let before = if self.is_cut { &[][..] } else { &self.first };
+        let last = self.last.iter().map(|(batch, _)| batch);
+        let all = before.iter().chain(last).cloned().collect::<Vec<_>>();
+        (head, last_rows(&all, most))
+    }
+}
+
+fn first_rows(batches: &[RecordBatch], mut most: usize) -> Vec<RecordBatch> {
+    let mut taken = Vec::new();
+    for batch in batches {
+        let rows = batch.num_rows().min(most);
+        taken.push(batch.slice(0, rows));
+        most -= rows;
+    }
+    taken
+}
+
+fn last_rows(batches: &[RecordBatch], mut most: usize) -> Vec<RecordBatch> {
+    let mut taken = Vec::new();
+    for batch in batches.iter().rev() {
+        let rows = batch.num_rows().min(most);
+        taken.push(batch.slice(batch.num_rows() - rows, rows));
+        most -= rows;
+    }
+    taken.reverse();
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{AsArray, Int64Array};
+    use datafusion::arrow::datatypes::Int64Type;
+
+    use super::*;
+
+    fn numbers(batches: &[RecordBatch]) -> Vec<i64> {
+        let columns = batches.iter().map(|batch| batch.column(0));
+        let numbers = columns.flat_map(|column| column.as_primitive::<Int64Type>().values());
+        numbers.copied().collect()
+    }
+
+    #[test]
+    fn the_first_and_the_last_rows_are_shown() {
+        for most in [0, 1, 2, 3, 7, 10, usize::MAX] {
+            for sizes in [
+                vec![],
+                vec![1; 11],
+                vec![4, 0, 3, 8],
+                vec![3],
+                vec![20, 1],
+                vec![1, 20],
+            ] {
+                let mut rows = ShownRows::new(most);
+                let mut kept = 0_usize;
+                let mut next = 0_i64;
+                for size in &sizes {
+                    let values = (next..next + size).collect::<Vec<_>>();
+                    next += size;
+                    let column = Arc::new(Int64Array::from(values)) as _;
+                    let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+                    kept += get_record_batch_memory_size(&batch);
+                    kept = kept.checked_sub(rows.push(batch)).unwrap();
+                }
+                let all = (0..next).collect::<Vec<_>>();
+                let (head, tail) = rows.ends();
+                let most = most.min(all.len());
+                let (first, last) = if most == all.len() {
+                    (most, 0)
+                } else {
+                    (most - most / 2, most / 2)
+                };
+                assert_eq!(numbers(&head), all[..first], "{most} of {sizes:?}");
+                assert_eq!(
+                    numbers(&tail),
+                    all[all.len() - last..],
+                    "{most} of {sizes:?}"
+                );
+                assert_eq!(rows.count, all.len());
+            }
+        }
+    }
 }

@@ -78,10 +78,14 @@ impl Shell {
         for ScriptPiece { line, kind } in pieces {
             let place = source.map(|s| format!("{s}, line {line}"));
             let flow = match kind {
-                PieceKind::Statement(sql) => match self.statement(sql).await {
-                    Ok(()) => ShellFlow::GoOn,
-                    Err(e) => self.fail(&e, place.as_deref(), on_error),
-                },
+                PieceKind::Statement(sql) => {
+                    let sql = self.variables.substitute(&sql);
+                    self.last_statement = Some(Zeroizing::new(sql.clone()));
+                    match self.statement(sql).await {
+                        Ok(()) => ShellFlow::GoOn,
+                        Err(e) => self.fail(&e, place.as_deref(), on_error),
+                    }
+                }
                 PieceKind::Command(text) => match included_file(&text) {
                     Some(path) => self.include(path, place.as_deref(), on_error).await,
                     None => self.command(&text, place.as_deref(), on_error).await,

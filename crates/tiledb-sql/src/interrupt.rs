@@ -4,16 +4,21 @@
 //! task listens as long as the process lives. Anything that can be interrupted watches the count of signals: a statement while
 //! it waits for rows, and its output while it is printed. If nothing runs and no line is being edited, as between the lines of
 //! a pipe, the signal ends the process as usual.
+//!
+//! A statement may need a while to stop, because an operator computes without a pause. The user then reads that it is being
+//! cancelled, and a second signal ends the shell.
 
 use std::io::{self, Write};
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use tokio::sync::watch;
+
+use crate::report;
 
 /// The exit status of programs that Ctrl-C ended.
 const STATUS: u8 = 130;
@@ -30,6 +35,16 @@ static SIGNALS: LazyLock<watch::Sender<u64>> = LazyLock::new(|| {
     }
     sender
 });
+
+/// What the statement does: one of the three below.
+static STATEMENT: AtomicU8 = AtomicU8::new(NO_STATEMENT);
+const NO_STATEMENT: u8 = 0;
+const STATEMENT_RUNS: u8 = 1;
+/// A signal has interrupted the statement, which has not ended yet.
+const STATEMENT_STOPS: u8 = 2;
+
+/// A statement that stops within this time does so without a word.
+const STOPS_AT_ONCE: Duration = Duration::from_millis(300);
 
 type NextSignal = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
@@ -51,10 +66,26 @@ async fn listen(mut next: NextSignal, signals: watch::Sender<u64>) {
     while next.await.is_ok() {
         let Some(after) = next_signal() else { return };
         next = after;
-        if RUNNING.load(Ordering::Relaxed) == 0 {
+        let statement = STATEMENT.compare_exchange(
+            STATEMENT_RUNS,
+            STATEMENT_STOPS,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        if RUNNING.load(Ordering::Relaxed) == 0 || statement == Err(STATEMENT_STOPS) {
             std::process::exit(STATUS.into());
         }
         signals.send_modify(|count| *count = count.wrapping_add(1));
+        if statement.is_ok() {
+            tokio::spawn(report_slow_stop());
+        }
+    }
+}
+
+async fn report_slow_stop() {
+    tokio::time::sleep(STOPS_AT_ONCE).await;
+    if STATEMENT.load(Ordering::Relaxed) == STATEMENT_STOPS {
+        report::print_cancelling();
     }
 }
 
@@ -75,6 +106,12 @@ impl Interruptible {
         Self {
             signals: SIGNALS.subscribe(),
         }
+    }
+
+    /// Marks the time in which a statement runs.
+    pub fn statement(&self) -> RunningStatement {
+        STATEMENT.store(STATEMENT_RUNS, Ordering::Relaxed);
+        RunningStatement
     }
 
     /// Whether there was a signal.
@@ -101,9 +138,14 @@ impl Interruptible {
     }
 
     /// Stdout, which refuses output after a signal.
-    pub fn stdout(&self) -> InterruptibleOutput<'_> {
+    pub fn stdout(&self) -> InterruptibleOutput<'_, io::BufWriter<io::StdoutLock<'static>>> {
+        self.output(io::BufWriter::new(io::stdout().lock()))
+    }
+
+    /// A writer that refuses output after a signal.
+    pub fn output<W: Write>(&self, output: W) -> InterruptibleOutput<'_, W> {
         InterruptibleOutput {
-            stdout: io::BufWriter::new(io::stdout().lock()),
+            output,
             running: self,
         }
     }
@@ -115,21 +157,30 @@ impl Drop for Interruptible {
     }
 }
 
-/// See [`Interruptible::stdout`].
-pub struct InterruptibleOutput<'a> {
-    stdout: io::BufWriter<io::StdoutLock<'static>>,
+/// A statement runs until this is dropped.
+pub struct RunningStatement;
+
+impl Drop for RunningStatement {
+    fn drop(&mut self) {
+        STATEMENT.store(NO_STATEMENT, Ordering::Relaxed);
+    }
+}
+
+/// See [`Interruptible::output`].
+pub struct InterruptibleOutput<'a, W> {
+    output: W,
     running: &'a Interruptible,
 }
 
-impl Write for InterruptibleOutput<'_> {
+impl<W: Write> Write for InterruptibleOutput<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.running.is_interrupted() {
             return Err(io::Error::other("interrupted"));
         }
-        self.stdout.write(bytes)
+        self.output.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stdout.flush()
+        self.output.flush()
     }
 }

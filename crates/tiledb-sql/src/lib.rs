@@ -7,10 +7,10 @@
 //! `args` is the command line, `session` composes DataFusion and the library into a `shell`, `run` goes through what the
 //! command line gives, and `places` gives its paths names.
 //! `script` cuts text into statements and commands, `input` runs them one after the other, `execute` runs the plan of a statement,
-//! and `printing` prints rows. `progress` and `interrupt` work while a statement runs. `commands` and `describe` are the shell's
-//! own commands, `check` and `maintain` its subcommands.
-//! `repl` is the interactive loop with `editing` and `completion`, `stores` and `stdin` make object stores, and `report` turns errors
-//! into sentences.
+//! and `printing` prints rows. `progress`, `interrupt` and `cooperation` work while a statement runs. `commands` and `describe` are the shell's
+//! own commands, with `variables` and other `programs`; `check` and `maintain` are its subcommands.
+//! `repl` is the interactive loop with `editing`, `completion` and `resizing`, `stores` and `stdin` make object stores, and `report` turns errors
+//! into sentences, with a `caret` under the place of a syntax error.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -18,26 +18,33 @@
 )]
 
 mod args;
+mod caret;
 mod check;
 mod commands;
 mod completion;
+mod cooperation;
 mod describe;
 mod editing;
 mod execute;
+mod formats;
 mod input;
 mod interrupt;
 mod maintain;
 mod places;
 mod printing;
+mod programs;
 mod progress;
 mod repl;
 mod report;
+mod resizing;
 mod run;
 mod script;
 mod session;
 mod shell;
 mod stdin;
 mod stores;
+mod text;
+mod variables;
 
 use std::process::ExitCode;
 use std::thread;
@@ -58,6 +65,7 @@ const LARGE_BLOCK: usize = 31 << 20;
 /// Runs the shell with the arguments of this process.
 pub fn main() -> ExitCode {
     show_malloc_a_large_block();
+    resizing::ignore();
     report::install_panic_hook();
     let log = env_logger::Target::Pipe(Box::new(report::MaskedLog));
     env_logger::Builder::from_default_env().target(log).init();

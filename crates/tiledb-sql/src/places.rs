@@ -30,7 +30,7 @@ impl Shell {
     async fn open(&self, place: &str) -> Result<String> {
         let what = match self.look(place).await? {
             FoundObject::Group => return self.attach(place).await,
-            FoundObject::Array(_) => "array",
+            FoundObject::Array => "array",
             FoundObject::Other => "file",
         };
         let table = self

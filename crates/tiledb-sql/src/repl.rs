@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use datafusion_tiledb::options::secrets::may_hold_secret;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
-use rustyline::{CompletionType, Config, Editor};
+use rustyline::{ColorMode, CompletionType, Config, Editor};
 
 use crate::editing::EditHelper;
 use crate::report;
+use crate::resizing;
 use crate::script::Splitter;
 use crate::shell::{OnError, Shell, ShellFlow};
 
@@ -39,7 +40,15 @@ pub async fn run(shell: &mut Shell) -> ExitCode {
 
 fn open_editor(shell: &Shell) -> rustyline::Result<LineEditor> {
     // Tab completes up to the first choice; pressed again, it lists the choices.
-    let config = Config::builder().completion_type(CompletionType::List);
+    // rustyline would look at NO_COLOR again, which --color overrules.
+    let color = if shell.printing.color {
+        ColorMode::Forced
+    } else {
+        ColorMode::Disabled
+    };
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .color_mode(color);
     let mut editor = LineEditor::with_config(config.build())?;
     let state = shell.ctx.state();
     let dialect = &state.config_options().sql_parser.dialect;
@@ -61,13 +70,17 @@ fn history_file() -> Option<PathBuf> {
 
 async fn read_lines(shell: &mut Shell, editor: &mut LineEditor) -> ExitCode {
     loop {
-        match editor.readline("> ") {
+        match resizing::noticed(|| editor.readline("> ")) {
             Ok(text) => {
                 if !may_hold_secret(&text) {
                     // A history that is full or off must not stop the session.
                     let _ = editor.add_history_entry(text.trim_end());
                 }
-                match run_text(shell, &text).await {
+                let flow = run_text(shell, &text).await;
+                for text in shell.edited_texts.drain(..) {
+                    let _ = editor.add_history_entry(text);
+                }
+                match flow {
                     ShellFlow::GoOn | ShellFlow::Interrupted => {}
                     ShellFlow::Quit => return ExitCode::SUCCESS,
                     ShellFlow::Stop(code) => return code,

@@ -14,13 +14,16 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion_tiledb::options::secrets::StatementSecrets;
 use futures::FutureExt;
+use zeroize::Zeroizing;
+
+use crate::caret;
 
 /// The place of the last panic, which its payload does not hold.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
@@ -43,16 +46,38 @@ pub fn failure(error: &DataFusionError, place: Option<&str>) -> ExitCode {
 pub fn print(error: &DataFusionError, place: Option<&str>) {
     use io::Write;
     let place = place.map(|p| format!(" ({p})")).unwrap_or_default();
+    let text = describe(error);
+    let shown = if is_syntax(error) {
+        let statement = STATEMENT.lock().unwrap_or_else(PoisonError::into_inner);
+        caret::under(&statement, &text).unwrap_or_default()
+    } else {
+        String::new()
+    };
     // If stderr is closed, too, nothing can be reported.
-    let _ = writeln!(io::stderr(), "Error{place}: {}", masked(&describe(error)));
+    let _ = writeln!(
+        io::stderr(),
+        "Error{place}: {}{}",
+        masked(&text),
+        masked(&shown)
+    );
+}
+
+/// Whether an error is one of syntax.
+fn is_syntax(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::SQL(..))
 }
 
 /// The secrets of the running statement.
 static SECRETS: Mutex<StatementSecrets> = Mutex::new(StatementSecrets::none());
 
-/// Keeps the secrets of a statement until the next one, so that messages about the statement leave them out.
-pub fn hide_secrets_of(statement: &str) {
+/// The running statement.
+static STATEMENT: LazyLock<Mutex<Zeroizing<String>>> = LazyLock::new(Mutex::default);
+
+/// Keeps a statement until the next one, so that messages about it leave its secrets out and show the place of an error.
+pub fn begin_statement(statement: &str) {
     *SECRETS.lock().unwrap_or_else(PoisonError::into_inner) = StatementSecrets::of(statement);
+    *STATEMENT.lock().unwrap_or_else(PoisonError::into_inner) =
+        Zeroizing::new(statement.to_owned());
 }
 
 /// A message without possible secrets.
@@ -106,6 +131,25 @@ pub fn print_interrupt() {
     let _ = writeln!(stderr, "{over}Interrupted.");
 }
 
+/// Reports that an interrupted statement has not stopped yet.
+pub fn print_cancelling() {
+    use io::{IsTerminal, Write};
+    let mut stderr = io::stderr();
+    let over = if stderr.is_terminal() { "\r" } else { "" };
+    let _ = writeln!(
+        stderr,
+        "{over}Cancelling… Press Ctrl-C again to leave the shell."
+    );
+}
+
+/// `; did you mean …?` for the name most like a misspelled one, with `before` in front; nothing if none is like it.
+pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>, before: &str) -> String {
+    match datafusion_tiledb::options::most_similar(name, known) {
+        Some(similar) => format!("; did you mean {before}{similar}?"),
+        None => String::new(),
+    }
+}
+
 /// Whether the error means that the reader of our output has gone.
 pub fn is_closed_output(error: &DataFusionError) -> bool {
     let closed = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
@@ -148,9 +192,23 @@ pub fn describe(error: &DataFusionError) -> String {
     }
 }
 
+/// What DataFusion writes before its sentences. The user need not know which part of it failed.
+const PREFIXES: [&str; 5] = [
+    "Error during planning: ",
+    "Schema error: ",
+    "Execution error: ",
+    "External error: ",
+    "Invalid or Unsupported Configuration: ",
+];
+
 /// DataFusion's own sentence, without the backtrace it may carry.
 fn sentence(error: &DataFusionError) -> String {
-    error.strip_backtrace().trim_end().to_owned()
+    let text = error.strip_backtrace();
+    let text = PREFIXES
+        .iter()
+        .find_map(|prefix| text.strip_prefix(prefix))
+        .unwrap_or(&text);
+    text.trim_end().to_owned()
 }
 
 fn describe_boxed(error: &(dyn StdError + Send + Sync + 'static)) -> String {
@@ -265,10 +323,7 @@ mod tests {
         );
         assert!(describe(&error).starts_with("'/no/such.parquet' isn't a TileDB array"));
         let error = DataFusionError::Plan("table 'datafusion.public.t' not found".to_owned());
-        assert_eq!(
-            describe(&error),
-            "Error during planning: table 'datafusion.public.t' not found"
-        );
+        assert_eq!(describe(&error), "table 'datafusion.public.t' not found");
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::interrupt::Interruptible;
 use crate::repl;
 use crate::shell::{OnError, Shell, ShellFlow};
 
+/// The files in the home folder that run before a session. Only the first one that exists runs.
+const RC_FILES: [&str; 2] = [".tiledbsqlrc", ".datafusionrc"];
+
 impl Shell {
     /// Opens the places, then runs files, then commands; or a session if neither was given.
     pub async fn run(&mut self, args: Args) -> ExitCode {
@@ -55,9 +58,13 @@ impl Shell {
         // At the prompt, Ctrl-C must not end the shell.
         let _prompting = self.is_interactive.then(Interruptible::begin);
         let rc = args.rc.unwrap_or_else(|| {
-            let file = std::env::home_dir().map(|home| home.join(".datafusionrc"));
-            file.filter(|f| f.exists())
-                .map(|f| f.to_string_lossy().into_owned())
+            let home = std::env::home_dir();
+            let files = RC_FILES
+                .into_iter()
+                .filter_map(|name| Some(home.as_ref()?.join(name)));
+            let first = files.into_iter().find(|file| file.exists());
+            first
+                .map(|file| file.to_string_lossy().into_owned())
                 .into_iter()
                 .collect()
         });

@@ -45,6 +45,10 @@ pub struct Splitter {
     /// The line on which the current statement begins; `None` while only blanks and comments were seen.
     begins: Option<usize>,
     line: usize,
+    /// The line on which the current quotes or comment begin.
+    opened: usize,
+    /// The lines on which open parentheses of the current statement stand.
+    parentheses: Vec<usize>,
 }
 
 impl Splitter {
@@ -71,6 +75,7 @@ impl Splitter {
         while let Some(c) = rest.chars().next() {
             let ends_comment = rest.starts_with("*/");
             let (inside, taken) = self.step(rest);
+            self.note_open(inside, c);
             self.inside = inside;
             let (taken, after) = rest.split_at_checked(taken).unwrap_or((rest, ""));
             self.text.push_str(taken);
@@ -95,6 +100,34 @@ impl Splitter {
         pieces
     }
 
+    /// Notes where quotes, comments and parentheses begin.
+    fn note_open(&mut self, inside: ScriptContext, c: char) {
+        let is_plain = |context| matches!(context, ScriptContext::Nothing | ScriptContext::Word);
+        match (is_plain(self.inside), is_plain(inside), c) {
+            (true, false, _) => self.opened = self.line,
+            (true, true, '(') => self.parentheses.push(self.line),
+            (true, true, ')') => {
+                self.parentheses.pop();
+            }
+            _ => {}
+        }
+    }
+
+    /// What is open at the end of the text, and what ends it.
+    pub fn open_part(&self) -> Option<String> {
+        let line = self.opened;
+        Some(match self.inside {
+            ScriptContext::Quotes('\'') => format!("the text from line {line} ends with '"),
+            ScriptContext::Quotes(quote) => format!("the name from line {line} ends with {quote}"),
+            ScriptContext::Dollars => format!("the text from line {line} ends with {}", self.tag),
+            ScriptContext::BlockComment(_) => format!("the comment from line {line} ends with */"),
+            _ => format!(
+                "the parenthesis from line {} is open",
+                self.parentheses.last()?
+            ),
+        })
+    }
+
     /// Whether a statement could begin here: only blanks and comments came since the last one ended.
     pub fn is_between(&self) -> bool {
         self.begins.is_none() && self.inside == ScriptContext::Nothing
@@ -104,6 +137,7 @@ impl Splitter {
     pub fn finish(&mut self) -> Option<ScriptPiece> {
         let text = Zeroizing::new(std::mem::take(&mut self.text));
         self.inside = ScriptContext::Nothing;
+        self.parentheses.clear();
         let line = self.begins.take()?;
         let kind = PieceKind::Statement(text.trim().to_owned());
         Some(ScriptPiece { line, kind })
@@ -149,6 +183,49 @@ impl Splitter {
             (ScriptContext::BlockComment(_), '*', '/') => (ScriptContext::Nothing, 2),
             (inside, ..) => (inside, one),
         }
+    }
+}
+
+/// A text in pieces, each with whether it is outside of quotes and comments.
+#[derive(Debug)]
+pub struct ScriptText<'a> {
+    splitter: Splitter,
+    text: &'a str,
+}
+
+impl<'a> ScriptText<'a> {
+    pub fn new(text: &'a str) -> Self {
+        let splitter = Splitter::default();
+        Self { splitter, text }
+    }
+
+    /// The next character or delimiter, and whether it is plain text.
+    pub fn next_piece(&mut self) -> Option<(&'a str, bool)> {
+        if self.text.is_empty() {
+            return None;
+        }
+        let is_plain = |context| matches!(context, ScriptContext::Nothing | ScriptContext::Word);
+        let before = self.splitter.inside;
+        let (inside, taken) = self.splitter.step(self.text);
+        let (piece, rest) = self.text.split_at_checked(taken)?;
+        self.text = rest;
+        let ends_comment = inside == ScriptContext::LineComment && piece == "\n";
+        self.splitter.inside = if ends_comment {
+            ScriptContext::Nothing
+        } else {
+            inside
+        };
+        Some((piece, is_plain(before) && is_plain(inside)))
+    }
+
+    /// The text after the last piece.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Skips bytes, which are plain text.
+    pub fn skip(&mut self, bytes: usize) {
+        self.text = self.text.get(bytes..).unwrap_or_default();
     }
 }
 

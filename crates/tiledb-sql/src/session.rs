@@ -15,6 +15,7 @@ use datafusion::execution::memory_pool::{
     FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool,
 };
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
@@ -24,12 +25,14 @@ use datafusion_cli::functions::{
 use datafusion_cli::object_storage::StdinCarriesCommands;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 use datafusion_cli::pool_type::PoolType;
-use datafusion_tiledb::session::StatementDepth;
+use datafusion_tiledb::session::{ReadOnly, StatementDepth};
 use datafusion_tiledb::{SessionStores, to_datafusion_error};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::args::Args;
-use crate::printing::{Pager, Printing};
+use crate::cooperation::PausingJoins;
+use crate::formats;
+use crate::printing::{Pager, Printing, ResultOutput, TableWidth};
 use crate::progress::StatementWatch;
 use crate::shell::Shell;
 use crate::stores::ShellStores;
@@ -75,14 +78,21 @@ pub async fn open(args: &Args) -> Result<Shell> {
             Arc::clone(&statement_stores) as _
         )))
         .with_extension(Arc::new(depth));
+    let config = if args.readonly {
+        config.with_extension(Arc::new(ReadOnly))
+    } else {
+        config
+    };
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(runtime.build_arc()?)
         .with_query_planner(watch.planner())
         .build();
+    let state = with_pauses(state);
     let ctx = SessionContext::new_with_state(state).enable_url_table();
     ctx.refresh_catalogs().await?;
     datafusion_tiledb::register(&ctx).map_err(to_datafusion_error)?;
+    register_formats(&ctx)?;
     ctx.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(
         Arc::clone(ctx.state().catalog_list()),
         ctx.state_weak_ref(),
@@ -95,11 +105,17 @@ pub async fn open(args: &Args) -> Result<Shell> {
         quiet: args.quiet,
         timing: None,
         max_rows: args.maxrows,
-        color: args.color,
+        width: TableWidth::default(),
+        color: args.color.is_on(),
         pager: Pager::default(),
+        output: ResultOutput::default(),
         stores,
     };
-    Ok(Shell::new(ctx, printing, watch, statement_stores))
+    let mut shell = Shell::new(ctx, printing, watch, statement_stores);
+    for (name, value) in &args.variables {
+        shell.variables.set(name, value)?;
+    }
+    Ok(shell)
 }
 
 /// The memory that queries may take, as a share of the memory of the machine or the container; `None` if that is unknown.
@@ -141,6 +157,9 @@ fn config(args: &Args) -> Result<SessionConfig> {
     if std::env::var_os("DATAFUSION_FORMAT_NULL").is_none() {
         options.format.null = "NULL".to_owned();
     }
+    if std::env::var_os("DATAFUSION_FORMAT_TYPES_INFO").is_none() {
+        options.format.types_info = true;
+    }
     let mut config = SessionConfig::from(options).with_information_schema(true);
     if let Some(rows) = args.batch_size {
         config = config.with_batch_size(rows);
@@ -151,6 +170,21 @@ fn config(args: &Args) -> Result<SessionConfig> {
         config = config.with_extension(Arc::new(StdinCarriesCommands));
     }
     Ok(config)
+}
+
+/// The state with the rule that makes joins pause, behind all others.
+fn with_pauses(state: SessionState) -> SessionState {
+    let mut builder = SessionStateBuilder::from(state);
+    let rules = builder.physical_optimizers().get_or_insert_default();
+    rules.rules.push(Arc::new(PausingJoins));
+    builder.build()
+}
+
+fn register_formats(ctx: &SessionContext) -> Result<()> {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let mut formats = formats::all().into_iter();
+    formats.try_for_each(|format| state.register_file_format(format, true))
 }
 
 /// Registers the table functions of datafusion-cli that show the contents of files and caches.

@@ -2,6 +2,7 @@
 //!
 //! The library starts each statement, and `execute` runs its plan.
 
+use std::io::Write;
 use std::mem;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,10 +17,11 @@ use zeroize::Zeroizing;
 
 use crate::execute::StatementExecution;
 use crate::interrupt::{self, Interruptible};
-use crate::printing::{PrintedRows, Printing};
+use crate::printing::{PrintedRows, Printing, details_output};
 use crate::progress::StatementWatch;
 use crate::report;
 use crate::stores::ShellStores;
+use crate::variables::Variables;
 
 /// The consequence of a failed statement for the ones after it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,11 @@ pub struct Shell {
     stores: Arc<ShellStores>,
     /// Whether a user types the statements.
     pub is_interactive: bool,
+    pub variables: Variables,
+    /// The last statement, which `\e` edits and `\watch` repeats.
+    pub last_statement: Option<Zeroizing<String>>,
+    /// Texts that came from an editor and belong into the history.
+    pub edited_texts: Vec<String>,
     /// The number of files that are being read: each includes the next.
     pub includes: usize,
     /// Whether a statement has failed.
@@ -68,6 +75,9 @@ impl Shell {
             watch,
             stores,
             is_interactive: false,
+            variables: Variables::default(),
+            last_statement: None,
+            edited_texts: Vec::new(),
             includes: 0,
             failed: false,
         }
@@ -100,8 +110,9 @@ impl Shell {
     pub async fn statement(&self, sql: String) -> Result<()> {
         // The statement may hold a secret.
         let sql = Zeroizing::new(sql);
-        report::hide_secrets_of(&sql);
+        report::begin_statement(&sql);
         let running = Interruptible::begin();
+        let _runs = running.statement();
         let ran = running.run(self.uninterrupted(&sql, &running)).await;
         match ran {
             Some(result) if !running.is_interrupted() || result.is_ok() => result,
@@ -196,7 +207,8 @@ impl Shell {
     /// Prints a text that isn't a result, unless only results are wanted.
     pub fn notice(&self, what: &str) {
         if !self.printing.quiet {
-            println!("{what}");
+            // A notice that nobody reads is no failure.
+            let _ = writeln!(details_output(), "{what}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A test types, and waits until the screen shows what it expects; nothing depends on how long that takes. A statement that
 //! is to last reads from a pipe into which nobody writes until the test does.
 
+mod features;
 mod screen;
 mod session;
 
@@ -19,7 +20,7 @@ use self::screen::Screen;
 use crate::support::shell_place::{PROGRAM, Place};
 
 /// A busy machine gets so much time for anything.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(40);
 
 pub const CTRL_C: &str = "\x03";
 pub const CTRL_D: &str = "\x04";
@@ -46,6 +47,15 @@ fn size(columns: u16) -> PtySize {
 impl Terminal {
     /// Starts the shell in the folder of a test.
     pub fn open(place: &Place, arguments: &[&str]) -> Result<Self, Failed> {
+        Self::open_with(place, arguments, &[])
+    }
+
+    /// As [`Self::open`], with more variables of the environment.
+    pub fn open_with(
+        place: &Place,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Self, Failed> {
         const COLUMNS: u16 = 120;
         let pair = native_pty_system().openpty(size(COLUMNS))?;
         let mut command = CommandBuilder::new(PROGRAM.unwrap_or_default());
@@ -56,6 +66,12 @@ impl Terminal {
         command.env_remove("RUST_LOG");
         // A test that pages names its pager.
         command.env("TILEDB_SQL_PAGER", "");
+        for variable in ["NO_COLOR", "VISUAL", "EDITOR", "TILEDB_SQL_EDITOR"] {
+            command.env_remove(variable);
+        }
+        for (name, value) in variables {
+            command.env(name, value);
+        }
         let child = pair.slave.spawn_command(command)?;
         drop(pair.slave);
         let mut output = pair.master.try_clone_reader()?;
@@ -136,6 +152,12 @@ impl Terminal {
     /// All that is and was shown.
     pub fn text(&self) -> String {
         self.shown.0.lock().unwrap().text()
+    }
+
+    /// All that was written, with its escape sequences.
+    pub fn bytes(&self) -> String {
+        let (screen, _) = &*self.shown;
+        String::from_utf8_lossy(screen.lock().unwrap().written()).into_owned()
     }
 
     /// Makes the window wider or narrower.

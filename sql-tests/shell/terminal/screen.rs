@@ -11,6 +11,7 @@ pub struct Screen {
     columns: usize,
     /// The beginning of a sequence or character whose rest is yet to come.
     partial: Vec<u8>,
+    written: Vec<u8>,
 }
 
 impl Screen {
@@ -21,7 +22,13 @@ impl Screen {
             column: 0,
             columns: columns.into(),
             partial: Vec::new(),
+            written: Vec::new(),
         }
+    }
+
+    /// All bytes so far.
+    pub fn written(&self) -> &[u8] {
+        &self.written
     }
 
     pub fn resize(&mut self, columns: u16) {
@@ -39,6 +46,7 @@ impl Screen {
 
     /// Takes bytes as they come, in pieces of any size.
     pub fn write(&mut self, bytes: &[u8]) {
+        self.written.extend_from_slice(bytes);
         self.partial.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.partial);
         let whole = match std::str::from_utf8(&bytes) {

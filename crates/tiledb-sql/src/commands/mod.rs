@@ -1,19 +1,23 @@
-//! The commands of the shell (lines that begin with a backslash, and `help`, `quit` and `exit`), and the texts that explain
-//! them.
+//! The commands of the shell: lines that begin with a backslash, and `help`, `quit` and `exit`.
+//!
+//! `help` has the texts that explain them, `syntax` the grammar of the statements. `edit` opens an editor, and `watch` repeats a
+//! statement.
 
-use std::sync::Arc;
-use std::time::Instant;
+mod edit;
+mod help;
+mod syntax;
+mod watch;
+
+use std::io::Write;
 
 use clap::ValueEnum;
-use datafusion::arrow::array::StringArray;
-use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::error::Result;
-use datafusion_cli::command::Command as CliCommand;
+use datafusion::error::{DataFusionError, Result};
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreMode;
 use datafusion_cli::print_options::MaxRows;
 
-use crate::interrupt::Interruptible;
-use crate::printing::{OutputFormat, PrintedRows};
+pub use self::help::COMMANDS;
+pub use self::syntax::names as syntax_names;
+use crate::printing::{OutputFormat, ResultOutput, TableWidth, details_output};
 use crate::report;
 use crate::shell::{OnError, Shell, ShellFlow};
 
@@ -25,41 +29,37 @@ impl Shell {
         place: Option<&str>,
         on_error: OnError,
     ) -> ShellFlow {
-        let result = match parts(text) {
+        let text = self.variables.substitute(text);
+        let result = match parts(&text) {
             ("q", None) => return ShellFlow::Quit,
+            ("e", file) => return self.edit(file, place, on_error).await,
+            ("watch", pace) => return self.watch(pace, place, on_error).await,
             ("i", None) => Err(report::message("'\\i' needs a file: \\i FILE")),
-            ("?", None) => self.list_commands(),
-            ("help", None) => {
-                print!("{}", help_text());
-                Ok(())
-            }
-            ("d", None) => self.statement("SHOW TABLES".to_owned()).await,
+            ("?", None) => say(&help::list(help::commands())),
+            ("h", None) => say(&help::list(syntax::statements())),
+            ("h", Some(statement)) => syntax::grammar(statement).and_then(|text| say(&text)),
+            ("help", None) => say(&help::text()),
+            ("d", None) => self.list_tables().await,
             ("d", Some(thing)) => self.describe(thing).await,
             ("x", state) => self.set_expanded(state),
             ("timing", state) => self.set_timing(state),
             ("pager", state) => self.set_pager(state),
             ("quiet", state) => self.set_quiet(state),
+            ("maxrows", rows) => self.set_max_rows(rows),
+            ("width", width) => self.set_width(width),
+            ("types", state) => self.set_types(state),
+            ("o", target) => self.set_output(target),
+            ("echo", words) => self.echo(words.unwrap_or_default()),
+            ("set", variable) => self.set_variable(variable),
+            ("unset", name) => self.unset_variable(name),
             ("pset", setting) => self.set_printing(setting),
             ("object_store_profiling", mode) => self.set_profiling(mode),
-            ("h", statement) => self.show_syntax(statement).await,
-            _ => Err(unknown(trimmed(text))),
+            _ => Err(unknown(trimmed(&text))),
         };
         match result {
             Ok(()) => ShellFlow::GoOn,
             Err(e) => self.fail(&e, place, on_error),
         }
-    }
-
-    fn list_commands(&self) -> Result<()> {
-        let began = Instant::now();
-        let batch = commands_text()?;
-        let rows = PrintedRows {
-            schema: batch.schema(),
-            count: batch.num_rows(),
-            batches: &[batch],
-            most: MaxRows::Unlimited,
-        };
-        self.print_rows(&rows, began, &Interruptible::begin())
     }
 
     fn set_expanded(&mut self, state: Option<&str>) -> Result<()> {
@@ -106,7 +106,96 @@ impl Shell {
             state => switched("quiet", state, before)?,
         };
         let verb = state.map_or("is", |_| "set to");
-        println!("Quiet mode {verb} {}", self.printing.quiet);
+        answer(&format!("Quiet mode {verb} {}", self.printing.quiet))
+    }
+
+    fn set_max_rows(&mut self, rows: Option<&str>) -> Result<()> {
+        if let Some(rows) = rows {
+            self.printing.max_rows = rows.parse().map_err(|_| {
+                report::message(format!(
+                    "'\\maxrows {rows}': expected a number of rows, or inf"
+                ))
+            })?;
+        }
+        let most = match self.printing.max_rows {
+            MaxRows::Unlimited => "all rows".to_owned(),
+            MaxRows::Limited(rows) => format!("at most {rows} rows"),
+        };
+        self.notice(&format!("Tables show {most}."));
+        Ok(())
+    }
+
+    fn set_width(&mut self, width: Option<&str>) -> Result<()> {
+        self.printing.width = match width {
+            None => self.printing.width,
+            Some("auto") => TableWidth::Terminal,
+            Some("off") => TableWidth::Unlimited,
+            Some(columns) => match columns.parse() {
+                Ok(columns) => TableWidth::Columns(columns),
+                Err(_) => {
+                    return Err(report::message(format!(
+                        "'\\width {columns}': expected auto, off or a number of columns"
+                    )));
+                }
+            },
+        };
+        let width = match self.printing.width {
+            TableWidth::Terminal => "at most as wide as the terminal".to_owned(),
+            TableWidth::Unlimited => "as wide as their rows".to_owned(),
+            TableWidth::Columns(columns) => format!("at most {columns} characters wide"),
+        };
+        self.notice(&format!("Tables are {width}."));
+        Ok(())
+    }
+
+    fn set_types(&mut self, state: Option<&str>) -> Result<()> {
+        let session = self.ctx.state_ref();
+        let mut session = session.write();
+        let options = &mut session.config_mut().options_mut().format;
+        options.types_info = switched("types", state, options.types_info)?;
+        self.notice(&format!(
+            "Types of columns are {}.",
+            on_or_off(options.types_info)
+        ));
+        Ok(())
+    }
+
+    /// Sends the rows of the next statements to a file or a program, or again to stdout.
+    fn set_output(&mut self, target: Option<&str>) -> Result<()> {
+        let target = target.map(|target| {
+            let inside = target
+                .strip_prefix('\'')
+                .and_then(|rest| rest.strip_suffix('\''));
+            inside.unwrap_or(target)
+        });
+        let target = target.map(home_of);
+        let before = std::mem::take(&mut self.printing.output);
+        let closed = before.close();
+        self.printing.output = ResultOutput::open(target.as_deref())?;
+        closed
+    }
+
+    fn echo(&self, words: &str) -> Result<()> {
+        match self.printing.output.writer() {
+            Some(mut output) => writeln!(output, "{words}")?,
+            None => writeln!(std::io::stdout(), "{words}")?,
+        }
+        Ok(())
+    }
+
+    fn set_variable(&mut self, variable: Option<&str>) -> Result<()> {
+        let Some(variable) = variable else {
+            return say(&help::list(self.variables.list().into_iter()));
+        };
+        let (name, value) = variable
+            .split_once(char::is_whitespace)
+            .unwrap_or((variable, ""));
+        self.variables.set(name, value.trim())
+    }
+
+    fn unset_variable(&mut self, name: Option<&str>) -> Result<()> {
+        let name = name.ok_or_else(|| report::message("'\\unset' needs a name: \\unset NAME"))?;
+        self.variables.unset(name);
         Ok(())
     }
 
@@ -121,10 +210,11 @@ impl Shell {
             ("format", Some(name)) => self.printing.format = format_called(name)?,
             ("expanded" | "x", state) => return self.set_expanded(state),
             ("pager", state) => return self.set_pager(state),
+            ("maxrows", rows) => return self.set_max_rows(rows),
+            ("width" | "columns", width) => return self.set_width(width),
             _ => return Err(unknown(&format!("pset {setting}"))),
         }
-        println!("Output format is {:?}.", self.printing.format);
-        Ok(())
+        answer(&format!("Output format is {:?}.", self.printing.format))
     }
 
     fn set_profiling(&mut self, mode: Option<&str>) -> Result<()> {
@@ -138,28 +228,18 @@ impl Shell {
         }
         let verb = mode.map_or("is", |_| "set to");
         let mode = stores.instrument_mode();
-        println!("ObjectStore Profile mode {verb} {mode}");
-        Ok(())
+        answer(&format!("ObjectStore Profile mode {verb} {mode}"))
     }
+}
 
-    /// Shows datafusion-cli's syntax of a statement, or lists the statements.
-    async fn show_syntax(&self, statement: Option<&str>) -> Result<()> {
-        let command = match statement {
-            None => CliCommand::ListFunctions,
-            Some(statement) => CliCommand::SearchFunctions(statement.to_owned()),
-        };
-        let mut silent = self.printing.silent();
-        let executed = command.execute(&self.ctx, &mut silent);
-        let Err(error) = report::catch_panic(executed).await else {
-            return Ok(());
-        };
-        Err(match statement {
-            Some(statement) => report::message(format!(
-                "there is no syntax of '{statement}' to show; '\\h' lists the statements"
-            )),
-            None => error,
-        })
-    }
+/// Prints a text that the user asked for.
+fn say(text: &str) -> Result<()> {
+    Ok(write!(std::io::stdout(), "{text}")?)
+}
+
+/// Prints the answer to a question, even in quiet mode.
+fn answer(text: &str) -> Result<()> {
+    Ok(writeln!(details_output(), "{text}")?)
 }
 
 /// The name of a command, and the text after it.
@@ -195,6 +275,14 @@ fn switched(command: &str, state: Option<&str>, before: bool) -> Result<bool> {
     }
 }
 
+/// A path in which `~` is the home folder; commands of programs stay as they are.
+fn home_of(path: &str) -> String {
+    match (path.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest).display().to_string(),
+        _ => path.to_owned(),
+    }
+}
+
 fn on_or_off(state: bool) -> &'static str {
     if state { "on" } else { "off" }
 }
@@ -211,120 +299,15 @@ fn format_called(name: &str) -> Result<OutputFormat> {
     })
 }
 
-fn unknown(words: &str) -> datafusion::error::DataFusionError {
-    report::message(format!("'\\{words}' is not a command; '\\?' lists them"))
-}
-
-/// A command as the user types it, its argument, and its effect.
-pub struct CommandHelp {
-    pub name: &'static str,
-    pub takes: &'static str,
-    pub does: &'static str,
-}
-
-const fn described(name: &'static str, takes: &'static str, does: &'static str) -> CommandHelp {
-    CommandHelp { name, takes, does }
-}
-
-/// The commands, in the order in which they are listed.
-pub const COMMANDS: [CommandHelp; 13] = [
-    described("\\d", "", "list tables"),
-    described("\\d", "NAME", "describe a table"),
-    described(
-        "\\d",
-        "PATH",
-        "describe the array, group or file at a path or URL",
-    ),
-    described(
-        "\\x",
-        "[on|off]",
-        "turn the display of each row as a block on or off",
-    ),
-    described(
-        "\\pset",
-        "format [FORMAT]",
-        "show or set the format: csv, tsv, table, json, nd-json, markdown, automatic",
-    ),
-    described("\\timing", "[on|off]", "turn timing on or off"),
-    described(
-        "\\pager",
-        "[on|off|COMMAND]",
-        "turn the pager on or off, or choose its command",
-    ),
-    described(
-        "\\quiet",
-        "[on|off]",
-        "turn quiet mode on or off: only results and errors",
-    ),
-    described("\\i", "FILE", "run the statements of a file"),
-    described(
-        "\\h",
-        "[STATEMENT]",
-        "list statements, or show the syntax of one",
-    ),
-    described(
-        "\\object_store_profiling",
-        "[disabled|summary|trace]",
-        "show or set how requests to storage are reported",
-    ),
-    described("\\?", "", "list these commands"),
-    described("\\q", "", "leave (so do quit, exit and Ctrl-D)"),
-];
-
-/// The commands as rows.
-pub fn commands_text() -> Result<RecordBatch> {
-    let names = COMMANDS.iter().map(CommandHelp::usage);
-    let does = COMMANDS.iter().map(|command| command.does);
-    Ok(RecordBatch::try_from_iter([
-        (
-            "Command",
-            Arc::new(StringArray::from_iter_values(names)) as _,
-        ),
-        (
-            "Description",
-            Arc::new(StringArray::from_iter_values(does)) as _,
-        ),
-    ])?)
-}
-
-/// The text of `help`: how to query an array, then the commands.
-pub fn help_text() -> String {
-    let mut text = HOW_TO_QUERY.to_owned();
-    let usages = COMMANDS.iter().map(|command| command.usage());
-    let width = usages
-        .map(|usage| usage.len())
-        .filter(|width| *width < 24)
-        .max()
-        .unwrap_or_default();
-    for command in &COMMANDS {
-        let usage = command.usage();
-        text.push_str(&format!("  {usage:width$}  {}\n", command.does));
-    }
-    text + KEYS
-}
-
-const HOW_TO_QUERY: &str = "\
-An array is a table; its path or URL in quotes is its name. A statement ends with a semicolon.
-
-  SELECT * FROM './weather' LIMIT 10;
-  SELECT count(*) FROM 's3://bucket/weather?timestamp=2024-05-01';    as it was then
-  CREATE EXTERNAL TABLE w STORED AS TILEDB LOCATION './weather';      under a name
-  ATTACH './experiment' AS exp;                                       a group: SELECT * FROM exp.obs;
-  SELECT * FROM './weather' w JOIN 'stations.parquet' s USING (station);
-  SELECT * FROM tiledb_schema('./weather');                           also tiledb_fragments, tiledb_metadata, …
-  COPY (SELECT * FROM './weather') TO 'weather.parquet';
-  EXPLAIN SELECT * FROM './weather' WHERE station = 'Oslo';           what would be read
-
-";
-
-const KEYS: &str = "\nTab completes, Ctrl-C interrupts a statement, Ctrl-D leaves.\n";
-
-impl CommandHelp {
-    fn usage(&self) -> String {
-        format!("{} {}", self.name, self.takes)
-            .trim_end()
-            .to_owned()
-    }
+fn unknown(words: &str) -> DataFusionError {
+    let name = words.split_whitespace().next().unwrap_or_default();
+    let known = COMMANDS
+        .iter()
+        .filter_map(|command| command.name.strip_prefix('\\'));
+    let similar = report::did_you_mean(name, known, "\\");
+    report::message(format!(
+        "'\\{words}' is not a command; '\\?' lists them{similar}"
+    ))
 }
 
 #[cfg(test)]

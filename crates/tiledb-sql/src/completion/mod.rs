@@ -1,8 +1,9 @@
-//! The completions of Tab: keywords, tables, columns, functions, paths and the shell's commands.
+//! The completions of Tab: keywords, tables, columns, functions, settings, options, paths and the shell's commands.
 //!
-//! `tokens` takes the statement apart, `wanted` finds the kind of word that belongs at the cursor, and `paths` and `words` list
-//! the candidates.
+//! `tokens` takes the statement apart, `wanted` finds the kind of word that belongs at the cursor, `following` the keywords that the
+//! grammar allows there, and `paths` and `words` list the candidates.
 
+mod following;
 mod paths;
 mod tokens;
 mod wanted;
@@ -12,9 +13,10 @@ use clap::ValueEnum;
 use datafusion::prelude::SessionContext;
 use rustyline::completion::Pair;
 
+use self::following::FollowingWords;
 use self::wanted::{NamedTable, TypedWord, WantedWord, wanted};
 use self::words::SessionNames;
-use crate::commands::COMMANDS;
+use crate::commands::{COMMANDS, syntax_names};
 use crate::describe::is_path;
 use crate::printing::OutputFormat;
 
@@ -47,6 +49,30 @@ impl Completion {
                 let words = words::STATEMENTS.iter().map(|word| (*word).to_owned());
                 (word.start, keywords(&word, words))
             }
+            WantedWord::Following(word, FollowingWords::Keywords(words)) => {
+                let words = words.iter().map(|word| (*word).to_owned());
+                (word.start, keywords(&word, words))
+            }
+            WantedWord::Following(word, FollowingWords::Settings(words)) => {
+                let words = words.iter().map(|word| (*word).to_owned());
+                let mut pairs = keywords(&word, words);
+                pairs.extend(self.settings(&word));
+                (word.start, pairs)
+            }
+            WantedWord::Option { start } => {
+                let typed = before.get(start..).unwrap_or_default();
+                let is_closed = text.get(at..).is_some_and(|after| after.starts_with('\''));
+                let end = if is_closed { "" } else { "'" };
+                let mut names = self.names.options();
+                names.sort();
+                names.dedup();
+                let names = names.into_iter().filter(|name| name.starts_with(typed));
+                let pairs = names.map(|name| Pair {
+                    replacement: format!("{name}{end}"),
+                    display: name,
+                });
+                (start, pairs.collect())
+            }
             WantedWord::Table(word) => (word.start, self.tables(&word)),
             WantedWord::Expression(word, tables) => (word.start, self.expressions(&word, &tables)),
             WantedWord::Path { start, needs_slash } => {
@@ -65,6 +91,7 @@ impl Completion {
         let Some((name, argument)) = command.split_once(char::is_whitespace) else {
             let mut names = COMMANDS.iter().map(|c| c.name).collect::<Vec<_>>();
             names.dedup();
+            names.retain(|name| name.starts_with('\\'));
             let names = names.into_iter().filter(|name| name.starts_with(command));
             return (line + blanks, names.map(plain).collect());
         };
@@ -89,8 +116,15 @@ impl Completion {
                 tables.retain(|pair| !pair.replacement.ends_with('('));
                 (start + word.start.saturating_sub(5), tables)
             }
-            "\\i" => (start, plain_paths(argument)),
-            "\\x" | "\\timing" | "\\quiet" => of(&["off", "on"]),
+            "\\i" | "\\e" | "\\o" => (start, plain_paths(argument)),
+            "\\x" | "\\timing" | "\\quiet" | "\\types" | "\\pager" => of(&["off", "on"]),
+            "\\width" => of(&["auto", "off"]),
+            "\\maxrows" => of(&["inf"]),
+            "\\h" => {
+                let typed = argument.to_uppercase();
+                let names = syntax_names().filter(|name| name.starts_with(&typed));
+                (start, names.map(plain).collect())
+            }
             "\\object_store_profiling" => of(&["disabled", "summary", "trace"]),
             "\\pset" => {
                 let values = OutputFormat::value_variants()
@@ -103,6 +137,20 @@ impl Completion {
             }
             _ => (end, Vec::new()),
         }
+    }
+
+    /// The settings that begin like a word with its qualifier.
+    fn settings(&self, word: &TypedWord) -> Vec<Pair> {
+        let qualifier = word.qualifier.iter().map(|part| format!("{part}."));
+        let qualifier = qualifier.collect::<String>();
+        let typed = word.typed.to_lowercase();
+        let mut settings = self.names.settings();
+        settings.sort();
+        let begins = |setting: String| {
+            let rest = setting.strip_prefix(&qualifier)?;
+            rest.starts_with(&typed).then(|| plain(rest))
+        };
+        settings.into_iter().filter_map(begins).collect()
     }
 
     fn tables(&self, word: &TypedWord) -> Vec<Pair> {
@@ -321,6 +369,50 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn statements_settings_and_options() {
+        check(&[
+            ("upd|", &["update"]),
+            ("alter t|", &["alter table"]),
+            ("ALTER TABLE weather dr|", &["ALTER TABLE weather drop column"]),
+            ("CREATE EXT|", &["CREATE EXTERNAL TABLE"]),
+            (
+                "create external table t stored as t|",
+                &["create external table t stored as tiledb"],
+            ),
+            ("update weather s|", &["update weather set"]),
+            ("update weather set te|", &["update weather set temperature"]),
+            ("delete from weather wh|", &["delete from weather where"]),
+            (
+                "delete from weather where stat|",
+                &["delete from weather where station"],
+            ),
+            ("merge into weather us|", &["merge into weather using"]),
+            ("merge into weather using st|", &["merge into weather using stations"]),
+            ("summarize we|", &["summarize weather"]),
+            (
+                "set tiledb.enable_meta|",
+                &["set tiledb.enable_metadata_aggregates"],
+            ),
+            (
+                "SET datafusion.execution.batch|",
+                &["SET datafusion.execution.batch_size"],
+            ),
+            ("show tab|", &["show tables"]),
+            (
+                "create external table t stored as tiledb location 'x' options ('tiledb.timestamp_s|",
+                &["create external table t stored as tiledb location 'x' options ('tiledb.timestamp_start'"],
+            ),
+            (
+                "copy weather to 'x' options ('format.del|'",
+                &["copy weather to 'x' options ('format.delimiter"],
+            ),
+            // Functions that only plans use.
+            ("select tiledb_elem|", &[]),
+        ])
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn paths_and_commands() {
         check(&[
             (
@@ -339,6 +431,8 @@ mod tests {
             ),
             ("\\ti|", &["\\timing"]),
             ("\\timing o|", &["\\timing off", "\\timing on"]),
+            ("\\h create v|", &["\\h CREATE VIEW"]),
+            ("\\width o|", &["\\width off"]),
             ("\\pset format mark|", &["\\pset format markdown"]),
             ("\\d we|", &["\\d weather"]),
             ("\\d ./Cargo.t|", &["\\d ./Cargo.toml"]),

@@ -1,5 +1,6 @@
 //! Finds the kind of word that a statement asks for at the cursor.
 
+use super::following::{FollowingWords, following};
 use super::tokens::{LastTokens, OpenToken, Token};
 
 /// The kind of word that fits at the cursor.
@@ -9,6 +10,10 @@ pub enum WantedWord {
     Nothing,
     /// The first word of a statement.
     Statement(TypedWord),
+    /// One of the words that the grammar allows here.
+    Following(TypedWord, FollowingWords),
+    /// The name of an option, which begins at the offset `start`, behind a quote.
+    Option { start: usize },
     /// A table, or a schema on the way to one.
     Table(TypedWord),
     /// An expression: columns of these tables, functions, or the next keyword.
@@ -43,8 +48,18 @@ pub struct NamedTable {
 }
 
 /// The keywords behind which a table is named.
-const BEFORE_TABLES: [&str; 8] = [
-    "from", "join", "into", "update", "table", "describe", "desc", "columns",
+const BEFORE_TABLES: [&str; 11] = [
+    "from",
+    "join",
+    "into",
+    "overwrite",
+    "update",
+    "table",
+    "using",
+    "describe",
+    "desc",
+    "columns",
+    "summarize",
 ];
 /// The keywords behind which a list of tables has ended.
 const BEHIND_TABLES: [&str; 12] = [
@@ -82,6 +97,9 @@ pub fn wanted(text: &str, at: usize) -> WantedWord {
     };
     if tokens.is_empty() && word.qualifier.is_empty() {
         return WantedWord::Statement(word);
+    }
+    if let Some(words) = following(&tokens) {
+        return WantedWord::Following(word, words);
     }
     if names_table(&tokens) {
         return WantedWord::Table(word);
@@ -132,6 +150,9 @@ fn path(tokens: &[Token], start: usize) -> WantedWord {
             needs_slash: true,
         };
     }
+    if names_option(tokens) {
+        return WantedWord::Option { start };
+    }
     let of_function = matches!(tokens, [.., Token::Word(name), Token::Mark('(')]
         if name.to_lowercase().starts_with("tiledb_") || name.eq_ignore_ascii_case("parquet_metadata"));
     let behind = |token: &Token| BEFORE_PATHS.iter().any(|word| token.is(word));
@@ -143,6 +164,16 @@ fn path(tokens: &[Token], start: usize) -> WantedWord {
     } else {
         WantedWord::Nothing
     }
+}
+
+/// Whether a text is the name of an option: in the parentheses of OPTIONS, behind the opening one or a comma.
+fn names_option(tokens: &[Token]) -> bool {
+    if !matches!(tokens.last(), Some(Token::Mark('(' | ','))) {
+        return false;
+    }
+    let open = tokens.iter().rposition(|token| *token == Token::Mark('('));
+    let before = open.and_then(|at| tokens.get(at.checked_sub(1)?));
+    before.is_some_and(|word| word.is("options") || word.is("tblproperties"))
 }
 
 /// The tables that a statement names.
@@ -280,6 +311,7 @@ mod tests {
         for (text, slash) in [
             ("select * from './we|", true),
             ("select * from a join 'x|", true),
+            ("summarize './x|", true),
             ("select * from tiledb_schema('x|", true),
             (
                 "create external table t stored as tiledb location 'x|",
@@ -301,6 +333,22 @@ mod tests {
         assert_eq!(at_bar("select 'x|"), WantedWord::Nothing);
         assert_eq!(at_bar("-- sel|"), WantedWord::Nothing);
         assert_eq!(at_bar("select 12|"), WantedWord::Nothing);
+    }
+
+    #[test]
+    fn options_are_named_in_their_parentheses() {
+        for text in [
+            "create external table t stored as tiledb location 'x' options ('til|",
+            "copy t to 'x' OPTIONS ('a' 'b', 'c|",
+            "alter table t set tblproperties ('|",
+        ] {
+            let start = text.rfind('\'').unwrap() + 1;
+            assert_eq!(at_bar(text), WantedWord::Option { start }, "{text}");
+        }
+        assert_eq!(
+            at_bar("copy t to 'x' options ('a' 'b|"),
+            WantedWord::Nothing
+        );
     }
 
     #[test]

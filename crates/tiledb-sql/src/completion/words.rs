@@ -5,29 +5,49 @@ use std::time::Duration;
 
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
+use datafusion_tiledb::options::TableOptions;
 use tokio::runtime::Handle;
 
 use super::wanted::NamedTable;
 
 /// The words with which a statement begins, and those that only the shell takes.
-pub const STATEMENTS: [&str; 21] = [
+pub const STATEMENTS: [&str; 40] = [
+    "ALTER TABLE",
     "ATTACH",
     "COPY",
     "CREATE EXTERNAL TABLE",
+    "CREATE FUNCTION",
+    "CREATE SCHEMA",
     "CREATE TABLE",
     "CREATE VIEW",
+    "DEALLOCATE",
+    "DELETE FROM",
     "DESCRIBE",
     "DETACH",
+    "DROP SCHEMA",
     "DROP TABLE",
     "DROP VIEW",
+    "EXECUTE",
     "EXPLAIN",
     "EXPLAIN ANALYZE",
+    "FROM",
     "INSERT INTO",
+    "INSERT OVERWRITE",
+    "MERGE INTO",
+    "PREPARE",
+    "REPLACE INTO",
+    "RESET",
     "SELECT",
     "SET",
     "SHOW ALL",
     "SHOW COLUMNS FROM",
+    "SHOW CREATE TABLE",
+    "SHOW FUNCTIONS",
     "SHOW TABLES",
+    "SUMMARIZE",
+    "TRUNCATE TABLE",
+    "UPDATE",
+    "VALUES",
     "WITH",
     "exit",
     "help",
@@ -35,7 +55,7 @@ pub const STATEMENTS: [&str; 21] = [
 ];
 
 /// Keywords inside of statements.
-pub const KEYWORDS: [&str; 77] = [
+pub const KEYWORDS: [&str; 85] = [
     "ALL",
     "AND",
     "ANTI JOIN",
@@ -49,6 +69,7 @@ pub const KEYWORDS: [&str; 77] = [
     "CUBE",
     "CURRENT ROW",
     "DATE",
+    "DEFAULT",
     "DESC",
     "DISTINCT",
     "DISTINCT ON",
@@ -63,6 +84,7 @@ pub const KEYWORDS: [&str; 77] = [
     "FILTER",
     "FIRST",
     "FOLLOWING",
+    "FOR SYSTEM_TIME AS OF",
     "FROM",
     "FULL JOIN",
     "GROUP BY",
@@ -97,22 +119,61 @@ pub const KEYWORDS: [&str; 77] = [
     "PARTITION BY",
     "PARTITIONED BY",
     "PRECEDING",
+    "PRIMARY KEY",
     "QUALIFY",
     "RIGHT JOIN",
     "ROLLUP",
     "ROWS",
     "SELECT",
     "SEMI JOIN",
-    "STORED AS TILEDB",
+    "SET",
+    "STORED AS",
     "THEN",
     "TIMESTAMP",
     "TO",
     "TRUE",
+    "UNION",
     "UNION ALL",
     "USING",
     "VALUES",
     "WHEN",
+    "WHEN MATCHED THEN",
+    "WHEN NOT MATCHED THEN",
     "WHERE",
+    "WITH ORDER",
+];
+
+/// What the names of functions begin with that only plans use.
+const INTERNAL: &str = "tiledb_";
+
+/// Options of statements that are not among those of tables of arrays.
+const OTHER_OPTIONS: [&str; 26] = [
+    "aws.access_key_id",
+    "aws.allow_http",
+    "aws.endpoint",
+    "aws.region",
+    "aws.secret_access_key",
+    "aws.session_token",
+    "aws.skip_signature",
+    "format.compression",
+    "format.delimiter",
+    "format.has_header",
+    "format.null_value",
+    "format.quote",
+    "gcp.application_credentials_path",
+    "gcp.service_account_key",
+    "gcp.service_account_path",
+    "tiledb.allows_duplicates",
+    "tiledb.array_type",
+    "tiledb.capacity",
+    "tiledb.cell_order",
+    "tiledb.choose_by",
+    "tiledb.coords_filters",
+    "tiledb.current_domain",
+    "tiledb.domains_from",
+    "tiledb.offsets_filters",
+    "tiledb.tile_order",
+    "tiledb.validity_filters",
 ];
 
 /// The longest wait after Tab was pressed.
@@ -207,7 +268,22 @@ impl SessionNames {
         let mut names = state.scalar_functions().keys().cloned().collect::<Vec<_>>();
         names.extend(state.aggregate_functions().keys().cloned());
         names.extend(state.window_functions().keys().cloned());
+        names.retain(|name| !name.starts_with(INTERNAL));
         names
+    }
+
+    /// Settings of the session.
+    pub fn settings(&self) -> Vec<String> {
+        let state = self.ctx.state();
+        let entries = state.config_options().entries().into_iter();
+        entries.map(|entry| entry.key).collect()
+    }
+
+    /// Options of statements.
+    pub fn options(&self) -> Vec<String> {
+        let of_tables = TableOptions::names().map(|name| format!("tiledb.{name}"));
+        let others = OTHER_OPTIONS.iter().map(|name| (*name).to_owned());
+        of_tables.chain(others).collect()
     }
 
     /// Functions that are tables.

@@ -11,37 +11,32 @@ use std::io::Write;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::config::FormatOptions;
 use datafusion::error::Result;
-use datafusion_cli::print_options::MaxRows;
 
-use super::visible::visible;
+use crate::text::{padded, text_width, visible};
 
-/// Prints at most a number of rows.
+/// Prints runs of rows, each with the number of its first row.
 pub fn print(
     out: &mut impl Write,
-    batches: &[RecordBatch],
-    most: MaxRows,
+    runs: &[(usize, &[RecordBatch])],
     options: &FormatOptions,
 ) -> Result<()> {
-    let mut left = match most {
-        MaxRows::Unlimited => usize::MAX,
-        MaxRows::Limited(rows) => rows,
-    };
     let (mut names, mut rows) = (Vec::new(), Vec::new());
-    for batch in batches {
-        let shown = batch.slice(0, batch.num_rows().min(left));
-        left = left.saturating_sub(shown.num_rows());
-        let texts = super::text_rows(&shown, options)?;
-        rows.extend(texts.into_iter().map(visible_row));
-        if names.is_empty() {
-            let fields = batch.schema_ref().fields().iter();
-            names = fields
-                .map(|field| field.name().replace('\n', " "))
-                .collect();
+    for (first, batches) in runs {
+        let mut numbers = *first..;
+        for batch in *batches {
+            let texts = super::text_rows(batch, options)?;
+            rows.extend(numbers.by_ref().zip(texts.into_iter().map(visible_row)));
+            if names.is_empty() {
+                let fields = batch.schema_ref().fields().iter();
+                names = fields
+                    .map(|field| field.name().replace('\n', " "))
+                    .collect();
+            }
         }
     }
     let layout = ExpandedLayout::new(&names, &rows);
-    for (number, row) in (1..).zip(&rows) {
-        layout.print_row(out, &names, number, row)?;
+    for (number, row) in &rows {
+        layout.print_row(out, &names, *number, row)?;
     }
     Ok(())
 }
@@ -58,12 +53,13 @@ struct ExpandedLayout {
 }
 
 impl ExpandedLayout {
-    fn new(names: &[String], rows: &[Vec<String>]) -> Self {
-        let names = names.iter().map(|name| super::text_width(name));
-        let lines = rows.iter().flatten().flat_map(|value| value.lines());
+    fn new(names: &[String], rows: &[(usize, Vec<String>)]) -> Self {
+        let names = names.iter().map(|name| text_width(name));
+        let values = rows.iter().flat_map(|(_, row)| row);
+        let lines = values.flat_map(|value| value.lines());
         Self {
             names: names.max().unwrap_or_default(),
-            values: lines.map(super::text_width).max().unwrap_or_default(),
+            values: lines.map(text_width).max().unwrap_or_default(),
         }
     }
 
@@ -79,7 +75,7 @@ impl ExpandedLayout {
             let mut name = name.as_str();
             // The first line of a value, which may be empty, stands beside its name.
             for line in value.split('\n') {
-                let line = format!("{} | {line}", super::padded(name, self.names, false));
+                let line = format!("{} | {line}", padded(name, self.names, false));
                 writeln!(out, "{}", line.trim_end())?;
                 name = "";
             }
@@ -109,14 +105,19 @@ mod tests {
 
     use super::*;
 
-    fn printed(columns: Vec<(&str, ArrayRef)>, most: MaxRows) -> String {
+    /// All rows, or the first and the last ones.
+    fn printed(columns: Vec<(&str, ArrayRef)>, ends: Option<(usize, usize)>) -> String {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let mut out = Vec::new();
         let options = FormatOptions {
             null: "NULL".to_owned(),
             ..FormatOptions::default()
         };
-        print(&mut out, &[batch], most, &options).unwrap();
+        let rows = batch.num_rows();
+        let (first, last) = ends.unwrap_or((rows, 0));
+        let (head, tail) = ([batch.slice(0, first)], [batch.slice(rows - last, last)]);
+        let runs: [(usize, &[RecordBatch]); 2] = [(1, &head), (rows - last + 1, &tail)];
+        print(&mut out, &runs, &options).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn each_row_is_a_block() {
         let rule = "-[ RECORD 1 ]-----------+-------";
-        let text = printed(weather(), MaxRows::Unlimited);
+        let text = printed(weather(), None);
         let expected = format!(
             "{rule}\nstation                 | Bergen\nthe wind in the evening | 3\n{}\nstation                 | 京都\nthe wind in the evening | NULL\n{}\nstation                 | NULL\nthe wind in the evening | 5\n",
             rule.replace('1', "2"),
@@ -142,16 +143,18 @@ mod tests {
     }
 
     #[test]
-    fn so_many_blocks_are_shown() {
-        let text = printed(weather(), MaxRows::Limited(2));
+    fn blocks_keep_their_numbers() {
+        let text = printed(weather(), Some((1, 1)));
+        assert!(text.starts_with("-[ RECORD 1 ]-"), "{text}");
+        assert!(text.contains("\n-[ RECORD 3 ]-"), "{text}");
         assert_eq!(text.matches("RECORD").count(), 2);
-        assert_eq!(printed(weather(), MaxRows::Limited(0)), "");
+        assert_eq!(printed(weather(), Some((0, 0))), "");
     }
 
     #[test]
     fn lines_of_a_value_stay_behind_its_name() {
         let column = Arc::new(StringArray::from(vec!["one\n\nthree"])) as _;
-        let text = printed(vec![("a", column)], MaxRows::Unlimited);
+        let text = printed(vec![("a", column)], None);
         assert_eq!(text, "-[ RECORD 1 ]-\na | one\n  |\n  | three\n");
     }
 }

@@ -7,6 +7,8 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::config::FormatOptions;
 use datafusion::error::Result;
 
+use crate::text::{padded, text_width};
+
 /// Prints all rows; without rows, only the heading.
 pub fn print(
     out: &mut impl Write,
@@ -34,9 +36,7 @@ pub fn print(
         .collect::<Vec<_>>();
     for (index, column) in columns.iter_mut().enumerate() {
         let cells = rows.iter().filter_map(|row| row.get(index));
-        let widths = cells
-            .chain([&column.name])
-            .map(|cell| super::text_width(cell));
+        let widths = cells.chain([&column.name]).map(|cell| text_width(cell));
         // A rule has at least three characters.
         column.width = widths.max().unwrap_or_default().max(3);
     }
@@ -70,7 +70,7 @@ fn line<'a>(columns: &[MarkdownColumn], cells: impl Iterator<Item = &'a str>) ->
     let cells = columns
         .iter()
         .zip(cells)
-        .map(|(column, cell)| super::padded(cell, column.width, column.right));
+        .map(|(column, cell)| padded(cell, column.width, column.right));
     format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
 }
 

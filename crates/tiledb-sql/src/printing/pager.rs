@@ -4,12 +4,12 @@
 
 use std::env;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 
 use console::{Term, measure_text_width};
 use datafusion::error::Result;
 
+use crate::programs::{is_on_path, system_shell};
 use crate::report;
 
 /// The variables that name a pager, the strongest first.
@@ -84,13 +84,6 @@ impl Pager {
         let ended = paged.end(out);
         printed.and(ended)
     }
-}
-
-/// Whether `folder` of the variable PATH holds a program of this name.
-fn is_on_path(program: &str) -> bool {
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let file = format!("{program}{}", env::consts::EXE_SUFFIX);
-    env::split_paths(&folders).any(|folder| Path::new(&folder).join(&file).is_file())
 }
 
 /// Follows text, and checks whether it still fits a window.
@@ -209,13 +202,8 @@ impl Write for PagedText {
 
 impl RunningPager {
     fn begin(command: &str) -> io::Result<Self> {
-        let (shell, option) = if cfg!(windows) {
-            ("cmd", "/C")
-        } else {
-            ("sh", "-c")
-        };
-        let mut begun = Command::new(shell);
-        begun.args([option, command]).stdin(Stdio::piped());
+        let mut begun = system_shell(command);
+        begun.stdin(Stdio::piped());
         if env::var_os("LESS").is_none() {
             begun.env("LESS", LESS);
         }
@@ -289,6 +277,5 @@ mod tests {
         };
         assert_eq!(named("  ").command(), None);
         assert_eq!(named("more -d").command().unwrap(), "more -d");
-        assert!(!is_on_path("no-program-of-this-name"));
     }
 }

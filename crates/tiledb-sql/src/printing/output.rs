@@ -1,0 +1,85 @@
+//! Where rows go: to stdout, or with `\o` to a file or another program.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::{Child, Stdio};
+
+use datafusion::error::Result;
+
+use crate::programs::system_shell;
+use crate::report;
+
+/// The destination of rows.
+#[derive(Debug, Default)]
+pub enum ResultOutput {
+    #[default]
+    Stdout,
+    File(File),
+    /// The program reads the rows until it is closed.
+    Program {
+        command: String,
+        child: Child,
+    },
+}
+
+impl ResultOutput {
+    /// Opens a file, which is replaced, or starts the program behind a bar; nothing means stdout.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file can't be written or the program can't be started.
+    pub fn open(target: Option<&str>) -> Result<Self> {
+        let Some(target) = target else {
+            return Ok(Self::Stdout);
+        };
+        if let Some(command) = target.strip_prefix('|') {
+            let command = command.trim();
+            let child = system_shell(command).stdin(Stdio::piped()).spawn();
+            let child = child.map_err(|e| {
+                report::message(format!("the program '{command}' does not start: {e}"))
+            })?;
+            let command = command.to_owned();
+            return Ok(Self::Program { command, child });
+        }
+        let file = File::create(target)
+            .map_err(|e| report::message(format!("cannot write to '{target}': {e}")))?;
+        Ok(Self::File(file))
+    }
+
+    /// Whether rows go to stdout.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, Self::Stdout)
+    }
+
+    /// The writer of the file or program; `None` for stdout.
+    pub fn writer(&self) -> Option<Box<dyn Write + '_>> {
+        match self {
+            Self::Stdout => None,
+            Self::File(file) => Some(Box::new(file)),
+            Self::Program { child, .. } => Some(match &child.stdin {
+                Some(stdin) => Box::new(stdin),
+                None => Box::new(io::sink()),
+            }),
+        }
+    }
+
+    /// Ends the input of a program, and waits until the program has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the program fails.
+    pub fn close(self) -> Result<()> {
+        let Self::Program { command, mut child } = self else {
+            return Ok(());
+        };
+        drop(child.stdin.take());
+        let status = child.wait()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(report::message(format!(
+                "the program '{command}' failed: {status}"
+            )))
+        }
+    }
+}
