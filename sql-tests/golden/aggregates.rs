@@ -2,7 +2,7 @@
 //!
 //! Every golden array, whole and in a box of its dimensions: counts, bounds, sums and averages of every column, with each
 //! way of answering them. Exact answers must be the same to the bit; sums of floats may differ in their last digits where
-//! tiles are summed, and a zero in its sign. One array of four is tried; `GOLDEN=each` tries each, and `AGGREGATES=all`
+//! tiles are summed, and a zero in its sign. One array of eight is tried; `GOLDEN=each` tries each, and `AGGREGATES=all`
 //! every window of time, more boxes, and each aggregate alone, too, for minutes.
 
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::support::{allocations, golden};
 /// An aggregate of a column.
 type Aggregate = fn(Expr) -> Expr;
 
-trials!(golden::on_one_of_four(0, |array, entry| async move {
+trials!(golden::on_one_of(8, 0, |array, entry| async move {
     check(array, &entry).await
 }));
 

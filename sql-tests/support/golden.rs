@@ -59,9 +59,9 @@ where
     .collect()
 }
 
-/// Trials of `check` as [`on_each_read`] makes them, for one array of four, beginning with that of index `first`; for each one if
+/// Trials of `check` as [`on_each_read`] makes them, for one array of `of`, beginning with that of index `first`; for each one if
 /// `GOLDEN=each` is set.
-pub fn on_one_of_four<C, F>(first: usize, check: C) -> Vec<SqlTrial>
+pub fn on_one_of<C, F>(of: usize, first: usize, check: C) -> Vec<SqlTrial>
 where
     C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
     F: Future<Output = Result<(), Failed>>,
@@ -70,7 +70,7 @@ where
     if wants_each() {
         all
     } else {
-        all.into_iter().skip(first).step_by(4).collect()
+        all.into_iter().skip(first).step_by(of).collect()
     }
 }
 

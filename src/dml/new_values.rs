@@ -1,4 +1,4 @@
-//! New values of enumerations, for tables whose option `tiledb.new_values` is `extend`.
+//! New values of enumerations: of those that COPY made, and of all in tables whose option `tiledb.new_values` is `extend`.
 //!
 //! A fragment names the schema whose enumerations its codes belong to, so an enumeration is extended before the fragment is
 //! begun, by a commit of its own that changes no cell. Few statements bring new values. So a statement first runs as if it
@@ -15,7 +15,7 @@ use datafusion::physical_plan::execute_stream;
 use futures::TryStreamExt;
 use tiledb_engine::Error;
 use tiledb_engine::arrow::{CellWriter, UnknownValue, UnknownValues};
-use tiledb_engine::write::create::LiteralValue;
+use tiledb_engine::write::create::{LiteralValue, is_suggested_enumeration};
 use tiledb_engine::write::evolve::SchemaEvolution;
 use tiledb_engine::write::fields::cell_writers;
 
@@ -84,6 +84,11 @@ async fn extend(
         let (Some(name), Some(unknown)) = (&attribute.enumeration, writer) else {
             continue;
         };
+        let is_extended =
+            target.options.new_values == NewValues::Extend || is_suggested_enumeration(name);
+        if !is_extended {
+            continue;
+        }
         match enumerations.iter_mut().find(|known| known.name == name) {
             Some(known) => known.columns.push(column),
             None => enumerations.push(NewEnumerationValues {
@@ -93,6 +98,9 @@ async fn extend(
                 unknown,
             }),
         }
+    }
+    if enumerations.is_empty() {
+        return Ok(false);
     }
     let mut rows = execute_stream(rows, Arc::clone(context))?;
     while let Some(batch) = rows.try_next().await? {

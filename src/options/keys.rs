@@ -6,7 +6,7 @@ use std::any::Any;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
 use tiledb_engine::Error;
-use tiledb_engine::write::create::OptionKey;
+use tiledb_engine::write::create::{ARRAY_OPTIONS, OptionKey};
 
 use super::{AggregateFrom, NewValues, TableOptions, most_similar};
 use crate::options::encryption::{KEY, KEY_FILE, KEY_VARIABLE, shown_name};
@@ -44,7 +44,7 @@ pub(super) const KNOWN: [(&str, &str); 16] = [
     ),
     (
         "empty_cells",
-        "dense cells never written: fill, null or skip",
+        "dense cells never written: fill, null or skip; or domain, for the fill value in the whole domain",
     ),
     (
         "invalid_utf8",
@@ -62,7 +62,8 @@ pub(super) const KNOWN: [(&str, &str); 16] = [
     ),
     (
         "new_values",
-        "values that an enumeration does not have, in rows that are written: error, or extend the enumeration",
+        "values that an enumeration does not have, in rows that are written: error, extend the enumeration, or suggested: extend \
+         those that COPY made from the values of its rows",
     ),
     (
         "system_columns",
@@ -133,7 +134,16 @@ pub(super) fn unknown(key: &str) -> Error {
             ));
         }
     }
-    unknown_of(key, "", &TableOptions::names().collect::<Vec<_>>(), PREFIX)
+    // One may stand where the other is meant, so a typo of either is recognized.
+    let elsewhere = ARRAY_OPTIONS.iter().chain(&COPY_OPTIONS).copied();
+    let names = TableOptions::names().collect::<Vec<_>>();
+    match most_similar(key, names.iter().copied().chain(elsewhere)) {
+        Some(similar) if !names.contains(&similar) => Error::invalid(format!(
+            "unknown option {}; did you mean {PREFIX}.{similar}?",
+            shown_name(key).replace('\'', "\"")
+        )),
+        _ => unknown_of(key, "", &names, PREFIX),
+    }
 }
 
 /// The error for an option that isn't one of `of`, with or without a prefix.
@@ -227,6 +237,7 @@ impl TableOptions {
                 AggregateFrom::Cells => "cells",
             },
             "new_values" => match self.new_values {
+                NewValues::Suggested => "suggested",
                 NewValues::Error => "error",
                 NewValues::Extend => "extend",
             },

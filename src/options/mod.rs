@@ -64,8 +64,10 @@ pub enum AggregateFrom {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum NewValues {
-    /// The statement fails.
+    /// An enumeration that COPY made from the values of its rows is extended; with any other, the statement fails.
     #[default]
+    Suggested,
+    /// The statement fails.
     Error,
     /// The enumeration is extended first.
     Extend,
@@ -210,6 +212,7 @@ impl TableOptions {
                         ("fill", EmptyCells::Fill),
                         ("null", EmptyCells::Null),
                         ("skip", EmptyCells::Skip),
+                        ("domain", EmptyCells::Domain),
                     ],
                 )?;
             }
@@ -247,7 +250,11 @@ impl TableOptions {
                 )?;
             }
             "new_values" => {
-                let choices = [("error", NewValues::Error), ("extend", NewValues::Extend)];
+                let choices = [
+                    ("suggested", NewValues::Suggested),
+                    ("error", NewValues::Error),
+                    ("extend", NewValues::Extend),
+                ];
                 self.new_values = choose(key, value, &choices)?;
             }
             "system_columns" => self.system_columns = choose(key, value, &YES_OR_NO)?,

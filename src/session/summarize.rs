@@ -235,4 +235,89 @@ mod tests {
             assert_eq!(summarized(sql).as_deref(), expected, "{sql}");
         }
     }
+
+    /// The summary of each column, row by row, as text.
+    async fn summary(sql: &str) -> Vec<Vec<String>> {
+        let ctx = SessionContext::new();
+        crate::register(&ctx).unwrap();
+        let frame = crate::execute(&ctx, sql).await.unwrap();
+        let batches = frame.collect().await.unwrap();
+        let mut rows = Vec::new();
+        let options = datafusion::arrow::util::display::FormatOptions::default().with_null("-");
+        for batch in batches {
+            for row in 0..batch.num_rows() {
+                let cells = batch.columns().iter().map(|column| {
+                    let shown =
+                        datafusion::arrow::util::display::ArrayFormatter::try_new(column, &options);
+                    shown.unwrap().value(row).to_string()
+                });
+                rows.push(cells.collect());
+            }
+        }
+        rows
+    }
+
+    #[tokio::test]
+    async fn columns_of_all_types_are_summarized() {
+        let rows = summary(
+            "SUMMARIZE SELECT * FROM (VALUES \
+             (1, 1.5::DOUBLE, 'b', true, TIMESTAMP '1969-12-31 23:00:00', [1], arrow_cast('x', 'Dictionary(Int32, Utf8)')), \
+             (2, -0.5, NULL, false, TIMESTAMP '2024-01-01 00:00:00', [2, 3], NULL), \
+             (3, 2.0, 'é', NULL, NULL, NULL, arrow_cast('y', 'Dictionary(Int32, Utf8)')), \
+             (NULL, NULL, '', true, NULL, [1], NULL)) AS t(i, f, s, b, t, l, e)",
+        )
+        .await;
+        // The name, least, most, number of values, mean, count and share of NULL.
+        let shown = rows.iter().map(|row| {
+            let kept = [0, 2, 3, 4, 5, 10, 11];
+            kept.map(|at| row[at].as_str()).join(" ")
+        });
+        let expected = [
+            "i 1 3 3 2.0 4 25.0",
+            "f -0.5 2.0 3 1.0 4 25.0",
+            "s  é 3 - 4 25.0",
+            "b false true 2 - 4 25.0",
+            "t 1969-12-31T23:00:00 2024-01-01T00:00:00 2 - 4 50.0",
+            "l - - 2 - 4 25.0",
+            "e x y 2 - 4 50.0",
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
+        // The deviation, and the quartiles, of which only the median of three values is exact.
+        let [deviation, first, second, third] = [6, 7, 8, 9].map(|at| rows[0][at].parse::<f64>());
+        assert_eq!((deviation, second), (Ok(1.0), Ok(2.0)));
+        assert!((1.0..=2.0).contains(&first.unwrap()) && (2.0..=3.0).contains(&third.unwrap()));
+    }
+
+    #[tokio::test]
+    async fn no_rows_and_no_values_are_summarized() {
+        let rows = summary("SUMMARIZE SELECT 1 AS a, NULL AS n, 'x' AS s WHERE false").await;
+        assert_eq!(rows.len(), 3);
+        for row in &rows {
+            assert_eq!(row[10..], ["0", "-"], "{row:?}");
+            assert_eq!(row[2..4], ["-", "-"], "{row:?}");
+        }
+        let nan = summary("summarize select 'NaN'::DOUBLE as f, 9223372036854775807 as i").await;
+        assert_eq!(nan[0][2..4], ["NaN", "NaN"]);
+        assert_eq!(nan[1][2..4], ["9223372036854775807", "9223372036854775807"]);
+    }
+
+    #[tokio::test]
+    async fn an_array_is_summarized() {
+        let rows = summary("SUMMARIZE './examples/data/weather_stations'").await;
+        let wind = rows.iter().find(|row| row[0] == "wind").unwrap();
+        assert_eq!(wind[2..4], ["0.1", "25.7"]);
+        assert_eq!(wind[10..], ["2000", "3.45"]);
+        let error = async |sql: &str| {
+            let ctx = SessionContext::new();
+            crate::register(&ctx).unwrap();
+            crate::execute(&ctx, sql).await.unwrap_err().to_string()
+        };
+        assert!(error("SUMMARIZE nowhere").await.contains("nowhere"));
+        assert!(error("SUMMARIZE").await.contains("Expected"));
+        assert!(
+            error("SUMMARIZE a; DROP TABLE b")
+                .await
+                .contains("2 statements")
+        );
+    }
 }

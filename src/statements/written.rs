@@ -17,12 +17,12 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Statement as PlanStatement, Volatility,
 };
-use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, CreateExternalTable, Statement};
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, Assignment, AssignmentTarget, DataType as SqlType, ExactNumberInfo,
-    Expr as SqlExpr, Ident, Insert, MergeAction, MergeInsertKind, ObjectName, Parens, Query,
-    SetExpr, Statement as SqlStatement, TableObject, TimezoneInfo, Values,
+    ArrayElemTypeDef, Assignment, AssignmentTarget, ColumnOption, DataType as SqlType,
+    ExactNumberInfo, Expr as SqlExpr, Ident, Insert, MergeAction, MergeInsertKind, ObjectName,
+    Parens, Query, SetExpr, Statement as SqlStatement, TableObject, TimezoneInfo, Values,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -203,6 +203,10 @@ pub(crate) async fn plan(state: &SessionState, mut statement: Statement) -> Resu
     }
     let dimensions = match inner {
         Statement::CopyTo(copy) => copied(state, copy)?,
+        Statement::CreateExternalTable(table) => {
+            check_columns(table)?;
+            None
+        }
         Statement::Statement(statement) => {
             values(state, statement).await?;
             None
@@ -219,6 +223,33 @@ pub(crate) async fn plan(state: &SessionState, mut statement: Statement) -> Resu
         Some(dimensions) => partitioned(plan, &dimensions),
         None => Ok(plan),
     }
+}
+
+/// Fails if a column of a new array has an option that DataFusion would silently leave out, such as GENERATED or CHECK.
+fn check_columns(table: &CreateExternalTable) -> Result<()> {
+    if !table.file_type.eq_ignore_ascii_case("TILEDB") {
+        return Ok(());
+    }
+    for column in &table.columns {
+        let unknown = column.options.iter().find(|option| {
+            !matches!(
+                option.option,
+                ColumnOption::Null
+                    | ColumnOption::NotNull
+                    | ColumnOption::Default(_)
+                    | ColumnOption::PrimaryKey(_)
+                    | ColumnOption::Unique(_)
+            )
+        });
+        if let Some(unknown) = unknown {
+            let error = Error::unsupported(format!(
+                "{} of the column \"{}\": an array's column has a type, NOT NULL and DEFAULT",
+                unknown.option, column.name.value
+            ));
+            return Err(to_datafusion_error(error));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a statement prepares another one and leaves the types of its parameters open.

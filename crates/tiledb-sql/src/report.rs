@@ -174,6 +174,8 @@ pub fn describe(error: &DataFusionError) -> String {
         DataFusionError::External(inner) => describe_boxed(inner.as_ref()),
         DataFusionError::Shared(inner) => describe(inner),
         DataFusionError::Diagnostic(_, inner) => describe(inner),
+        // A rule of the optimizer, whose name helps nobody.
+        DataFusionError::Context(context, inner) if !context.contains(' ') => describe(inner),
         DataFusionError::Context(context, inner) => format!("{context}: {}", describe(inner)),
         DataFusionError::Collection(errors) => {
             let mut lines: Vec<_> = errors.iter().map(describe).collect();
@@ -232,7 +234,12 @@ fn describe_arrow(error: &ArrowError) -> String {
 fn missing_location(text: &str) -> Option<String> {
     let name = text.strip_prefix("table '")?.strip_suffix("' not found")?;
     let location = name.splitn(3, '.').nth(2)?;
-    if location.contains('/') {
+    if location.contains('/') && Path::new(location).is_file() {
+        Some(format!(
+            "the name of the file '{location}' doesn't show its format: give it a table, as in CREATE EXTERNAL TABLE t STORED AS CSV \
+             LOCATION '{location}'"
+        ))
+    } else if location.contains('/') {
         Some(format!(
             "'{location}' isn't a TileDB array, nor a file or folder of files that can be read as a table"
         ))
@@ -322,6 +329,9 @@ mod tests {
             "table 'datafusion.public./no/such.parquet' not found".to_owned(),
         );
         assert!(describe(&error).starts_with("'/no/such.parquet' isn't a TileDB array"));
+        let error =
+            DataFusionError::Plan("table 'datafusion.public../Cargo.toml' not found".to_owned());
+        assert!(describe(&error).contains("STORED AS CSV"), "{error}");
         let error = DataFusionError::Plan("table 'datafusion.public.t' not found".to_owned());
         assert_eq!(describe(&error), "table 'datafusion.public.t' not found");
     }

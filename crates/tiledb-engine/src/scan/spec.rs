@@ -24,6 +24,8 @@ pub enum EmptyCells {
     Null,
     /// No row.
     Skip,
+    /// The fill value, and not only in the box around the written cells, but in the whole current domain.
+    Domain,
 }
 
 impl EmptyCells {
@@ -33,6 +35,7 @@ impl EmptyCells {
             Self::Fill => "fill",
             Self::Null => "null",
             Self::Skip => "skip",
+            Self::Domain => "domain",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Planning a dense scan: the space tiles that the subarray touches, as arithmetic rather than as a list.
 //!
-//! The rows of a dense array are the cells of its non-empty domain, the box around those of all fragments. Per
+//! The rows of a dense array are the cells of its non-empty domain, the box around those of all fragments, or of its whole domain. Per
 //! dimension the subarray's ranges touch some intervals of tile indexes; the tiles of the scan are their cross
 //! product, numbered in tile order, and a unit is a run of these numbers.
 
@@ -13,7 +13,7 @@ use super::{PlanCounts, PlanUnits, ScanPlan, dense_unit_cells, needed_columns};
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::Snapshot;
 use crate::error::{Error, Result};
-use crate::format::schema::Layout;
+use crate::format::schema::{ArraySchema, Layout};
 use crate::geometry::domain::KeyBox;
 use crate::geometry::subarray::{DimRanges, Subarray};
 use crate::geometry::tile_grid::{TileBox, TileGrid};
@@ -44,7 +44,7 @@ pub enum StoredAs {
 pub struct DensePlan {
     /// The grid of tiles.
     pub grid: TileGrid,
-    /// The rows of the scan before ranges: the array's non-empty domain.
+    /// The rows of the scan before ranges: the array's non-empty domain, or its whole domain.
     pub bounds: KeyBox,
     /// The fragments, parallel to the plan's list.
     pub fragments: Vec<DenseFragment>,
@@ -281,7 +281,11 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
         fragments: snapshot.fragments.len() as u64,
         ..Default::default()
     };
-    let (candidates, bounds) = candidates(snapshot, &grid)?;
+    let (candidates, written) = candidates(snapshot, &grid)?;
+    let bounds = match spec.empty_cells {
+        EmptyCells::Domain => Some(whole_domain(&snapshot.schema, &grid)?),
+        EmptyCells::Fill | EmptyCells::Null | EmptyCells::Skip => written,
+    };
     let Some(bounds) = bounds else {
         return Ok(empty(spec, counts));
     };
@@ -399,6 +403,18 @@ async fn scattered_tiles(
     let boxes = try_join_all(boxes).await?;
     let tiles = sparse.iter().zip(&boxes);
     ScatteredTiles::new(tiles.map(|((number, fragment), boxes)| (*number, *fragment, boxes)))
+}
+
+/// The current domain, or the domain of an array that has none.
+fn whole_domain(schema: &ArraySchema, grid: &TileGrid) -> Result<KeyBox> {
+    let Some(current) = &schema.current_domain else {
+        return Ok(grid.domain().clone());
+    };
+    let datatypes = schema.dimensions.iter().map(|dimension| dimension.datatype);
+    let current = KeyBox::from_ranges(&datatypes.collect::<Vec<_>>(), &current.ranges)?;
+    current
+        .intersect(grid.domain())
+        .ok_or_else(|| Error::corrupt("the current domain lies outside the domain"))
 }
 
 /// The plan for an array without fragments, which has no rows.

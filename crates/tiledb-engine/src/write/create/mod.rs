@@ -18,7 +18,7 @@ mod types;
 
 pub use self::builder::{
     ARRAY_OPTIONS, ATTRIBUTE_OPTIONS, ArrayBuilder, CreateWording, DIMENSION_OPTIONS,
-    OptionDisagreement, OptionKey,
+    OptionDisagreement, OptionKey, is_suggested_enumeration,
 };
 pub(super) use self::check::check_evolved;
 pub use self::definition::ArrayDefinition;

@@ -19,6 +19,7 @@ use arrow::datatypes::{DataType, Schema};
 pub use self::existing::OptionDisagreement;
 pub use self::settings::{ARRAY_OPTIONS, ATTRIBUTE_OPTIONS, DIMENSION_OPTIONS, OptionKey};
 use self::settings::{ArraySettings, AttributeSettings, DimensionSettings, FillSetting, in_option};
+pub use self::suggest::is_suggested_enumeration;
 pub use self::wording::CreateWording;
 use super::definition::ArrayDefinition;
 use super::execute;

@@ -18,6 +18,15 @@ use crate::write::create::defaults;
 use crate::write::create::integer::{self, IntegerSpan};
 use crate::write::create::literal::{LiteralValue, show_element};
 
+/// What the name of a suggested enumeration ends with.
+const SUGGESTED: &str = " (suggested)";
+
+/// Whether an enumeration was made from the values of the first rows, so that later rows may have others. Its name shows it, because
+/// the schema has no other place for it that outlives changes of the schema.
+pub fn is_suggested_enumeration(name: &str) -> bool {
+    name.ends_with(SUGGESTED)
+}
+
 impl ArrayBuilder {
     /// Whether the builder makes a dense array.
     pub fn is_dense(&self) -> bool {
@@ -255,12 +264,14 @@ impl ArrayBuilder {
         })
     }
 
-    /// Makes an attribute an enumeration of these values.
+    /// Makes an attribute an enumeration of these values, whose name shows that nobody has chosen them.
     pub fn suggest_enumeration(&mut self, attribute: &str, values: Vec<String>) {
         if !self.may_be_enumerated(attribute) {
             return;
         }
         if let Some(column) = self.attributes.iter_mut().find(|c| c.name == attribute) {
+            let name = &mut column.chosen.enumeration_name;
+            name.get_or_insert_with(|| format!("{attribute}{SUGGESTED}"));
             column.chosen.enumeration = Some(EnumerationMembers {
                 values: values
                     .into_iter()

@@ -73,7 +73,7 @@ fn check_dense(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
     }
     match schema.dimensions.first() {
         Some(first) if first.datatype != datatype => Err(Error::invalid(format!(
-            "the array is dense, and its dimension is {datatype} where \"{}\" is {}: expected one type for all dimensions",
+            "the array is dense, and its dimension is {datatype} where \"{}\" is {}: expected one type for all dimensions: declare them so, or CAST one of them in the query",
             first.name, first.datatype
         ))),
         _ => Ok(()),
