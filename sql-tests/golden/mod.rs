@@ -16,3 +16,4 @@ pub mod system_columns;
 pub mod table_functions;
 pub mod text_conditions;
 pub mod tiledb_diff;
+pub mod whole_domain;

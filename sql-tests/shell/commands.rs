@@ -176,3 +176,23 @@ fn expanded(place: &Place) -> Result<(), Failed> {
         Ok(())
     }
 }
+
+trial!(output_of_scripts);
+/// A script sends results to files and programs, and waits for these.
+fn output_of_scripts(place: &Place) -> Result<(), Failed> {
+    let script =
+        "\\o first.csv\nSELECT 1 AS a;\n\\o |sleep 0.2; cat > second.csv\nSELECT 2 AS b;\n";
+    place.run_with_input(&CSV, script)?.gave("")?;
+    let read = |file: &str| fs::read_to_string(place.0.join(file));
+    assert_eq!(
+        (read("first.csv")?, read("second.csv")?),
+        ("a\n1\n".into(), "b\n2\n".into())
+    );
+    // One that has read enough doesn't end the shell.
+    let head = "\\o |head -n 2 > head.csv\nSELECT value AS n FROM range(0, 200000);\n\\o\nSELECT 'next' AS s;\n";
+    place.run_with_input(&CSV, head)?.gave("s\nnext\n")?;
+    assert_eq!(read("head.csv")?, "n\n0\n");
+    let failing = "\\o |exit 3\nSELECT 'x' AS s;\n\\o\n";
+    let ran = place.run_with_input(&CSV, failing)?;
+    ran.failed("", &["the program 'exit 3' failed"])
+}

@@ -74,7 +74,7 @@ where
     }
 }
 
-/// Trials of `check` as [`on_each_read`] makes them, for one array of three, beginning with that of index `first`, in one format: the
+/// Trials of `check` as [`on_each_read`] makes them, for one array of four, beginning with that of index `first`, in one format: the
 /// oldest or the newest in which it was written, in turns; for each array in each format if `GOLDEN=each` is set. They are for tests
 /// that do not ask how bytes lie.
 pub fn on_oldest_or_newest<C, F>(first: usize, check: C) -> Vec<SqlTrial>
@@ -106,7 +106,7 @@ where
         None => true,
     };
     let chosen = all.into_iter().filter(is_chosen);
-    chosen.skip(first).step_by(3).collect()
+    chosen.skip(first).step_by(4).collect()
 }
 
 /// Whether everything is tried on each array, and in each session.

@@ -27,7 +27,7 @@ use crate::error::to_datafusion_error;
 use crate::functions::columns::{
     DescriptionRows, TEXT, opt_text, optional, required, schema, text, text_list, text_lists,
 };
-use crate::functions::run_once::once_in_run;
+use crate::functions::run_once::{check_writable, once_in_run};
 
 /// The report of a finished change.
 #[derive(Debug, Clone)]
@@ -173,6 +173,7 @@ impl PartitionStream for ChangeStream {
         let (doing, call, name) = (doing.take(), self.call.clone(), self.name);
         let (schema, projection) = (Arc::clone(&self.schema), self.projection.clone());
         let row = async move {
+            check_writable(&context).map_err(to_datafusion_error)?;
             let doing = async move {
                 let doing = doing.ok_or_else(|| {
                     Error::invalid(format!(

@@ -28,11 +28,14 @@ use super::arguments::{FunctionCall, FunctionTarget, NameResolver};
 pub(super) use super::columns::DescriptionRows;
 use tiledb_engine::Error;
 
-use super::run_once::once_in_run;
+use super::run_once::{check_writable, once_in_run};
 use crate::dml::progress::{MaintenanceWatch, RunningMaintenance};
 use crate::error::to_datafusion_error;
 use crate::expressions::evaluable::evaluable;
 use crate::upstream::boxed_methods::forward_to_boxed;
+
+/// The option of functions that change something with which they only report what they would do.
+pub(super) const DRY_RUN: &str = "dry_run";
 
 /// The selection of a query on a description.
 #[derive(Debug, Clone)]
@@ -93,7 +96,7 @@ pub(super) trait DescribeArray: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether a call changes something. Such a call happens [once](super::run_once) in a run of a statement.
+    /// Whether a call changes something, unless its option [`DRY_RUN`] is on. Such a call happens [once](super::run_once) in a run of a statement.
     const CHANGES: bool = false;
 
     /// The columns.
@@ -318,7 +321,11 @@ impl<D: DescribeArray> DescriptionStream<D> {
             request.options,
             request.values
         );
+        let is_dry = request.options.contains(&DRY_RUN);
         once(async move {
+            if !is_dry {
+                check_writable(&context)?;
+            }
             let doing = async move {
                 let report = rows.next().await;
                 report.unwrap_or_else(|| Err(Error::internal("a change has a report")))

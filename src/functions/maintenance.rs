@@ -13,7 +13,9 @@ use tiledb_engine::{Error, Result};
 
 use super::arguments::FunctionTarget;
 use super::columns::{self, TEXT, optional, required};
-use super::description::{DescribeArray, DescriptionRequest, DescriptionRows, OptionValues, once};
+use super::description::{
+    DRY_RUN, DescribeArray, DescriptionRequest, DescriptionRows, OptionValues, once,
+};
 use crate::dml::progress::RunningMaintenance;
 use crate::stores::budget::PoolBudget;
 
@@ -136,7 +138,6 @@ fn expected(option: &str, value: &str, what: &str) -> Error {
 /// changes nothing. The options are those of [`ConsolidateOptions`].
 pub(super) struct ConsolidateFunction;
 
-const DRY_RUN: &str = "dry_run";
 const VERIFY: &str = "verify";
 const PURGE_DELETED: &str = "purge_deleted";
 const FILL_GAPS: &str = "fill_gaps";

@@ -36,16 +36,21 @@ fn outcomes(run: &Arc<TaskContext>) -> RunReports {
     }
 }
 
+/// Fails if the session of a run is read-only.
+pub(crate) fn check_writable(run: &TaskContext) -> Result<()> {
+    let what = "a call that changes an array or a group";
+    match ReadOnly::refusal(run.session_config(), what) {
+        Some(refusal) => Err(Error::unsupported(refusal)),
+        None => Ok(()),
+    }
+}
+
 /// The report of a call, which runs now or has run earlier in this run.
 pub(crate) async fn once_in_run(
     run: &Arc<TaskContext>,
     call: String,
     doing: impl Future<Output = Result<DescriptionRows>> + Send + 'static,
 ) -> Result<DescriptionRows> {
-    let what = "a call that changes an array or a group";
-    if let Some(refusal) = ReadOnly::refusal(run.session_config(), what) {
-        return Err(Error::unsupported(refusal));
-    }
     let outcomes = outcomes(run);
     // A wait for the report of another call must not block that call.
     let task = SpawnedTask::spawn(async move {

@@ -79,6 +79,8 @@ pub(crate) enum MentionedLabels {
 pub(crate) struct OpenLabels<'a> {
     labels: &'a LabelColumns,
     scans: Vec<Option<Arc<LabelScan>>>,
+    /// Whether rows lie in the whole domain, and not only in the box around written cells.
+    has_whole_domain: bool,
 }
 
 impl LabelColumns {
@@ -197,6 +199,7 @@ impl LabelColumns {
         Ok(OpenLabels {
             labels: self,
             scans: try_join_all(opening).await?,
+            has_whole_domain: empty_cells == EmptyCells::Domain,
         })
     }
 }
@@ -287,9 +290,12 @@ impl OpenLabels<'_> {
     ) -> Result<String> {
         let (column, scan) = self.get(number)?;
         let dimension = column.dimension;
-        let asked = subarray
-            .dim(dimension)
-            .intersect(&non_empty(snapshot, dimension)?);
+        let rows = if self.has_whole_domain {
+            DimRanges::all()
+        } else {
+            non_empty(snapshot, dimension)?
+        };
+        let asked = subarray.dim(dimension).intersect(&rows);
         let found = scan::indexes(scan, predicate, &asked, memory)
             .await
             .map_err(|e| e.with("label", &column.label.name))?;

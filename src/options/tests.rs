@@ -80,7 +80,9 @@ fn unknown_keys_and_values_list_the_known_ones() {
     );
     let error = TableOptions::from_pairs([("empty_cells", "zero")]).unwrap_err();
     assert!(
-        error.message().ends_with("expected fill or null or skip"),
+        error
+            .message()
+            .ends_with("expected fill or null or skip or domain"),
         "{error}"
     );
 }

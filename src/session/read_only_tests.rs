@@ -42,6 +42,7 @@ async fn nothing_is_written() {
         "INSERT INTO m VALUES (3, 3)",
         "EXPLAIN DELETE FROM a",
         "SELECT * FROM tiledb_check('$A')",
+        "SELECT * FROM tiledb_vacuum('$A', dry_run => true)",
         "SELECT count(*) FROM w",
     ] {
         run(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));

@@ -21,8 +21,9 @@ use datafusion::sql::parser::{CopyToSource, CopyToStatement, CreateExternalTable
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, Assignment, AssignmentTarget, ColumnOption, DataType as SqlType,
-    ExactNumberInfo, Expr as SqlExpr, Ident, Insert, MergeAction, MergeInsertKind, ObjectName,
-    Parens, Query, SetExpr, Statement as SqlStatement, TableObject, TimezoneInfo, Values,
+    ExactNumberInfo, Expr as SqlExpr, FromTable, Ident, Insert, MergeAction, MergeInsertKind,
+    ObjectName, Parens, Query, SetExpr, Statement as SqlStatement, TableFactor, TableObject,
+    TimezoneInfo, Values,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -277,6 +278,27 @@ async fn values(state: &SessionState, statement: &mut SqlStatement) -> Result<()
             let body = insert.source.as_deref_mut().map(|q| q.body.as_mut());
             if let Some(SetExpr::Values(values)) = body {
                 in_rows(values)?;
+            }
+        }
+        SqlStatement::Delete(delete) => {
+            let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) =
+                &delete.from;
+            // DataFusion looks at the name alone.
+            let versioned = tables.iter().any(|table| {
+                matches!(
+                    &table.relation,
+                    TableFactor::Table {
+                        version: Some(_),
+                        ..
+                    }
+                )
+            });
+            if versioned {
+                let error = Error::unsupported(
+                    "DELETE on a table that shows the past: leave out the time, and set tiledb.write_timestamp to delete at \
+                     another time than the present",
+                );
+                return Err(to_datafusion_error(error));
             }
         }
         SqlStatement::Update(update) => {

@@ -120,5 +120,8 @@ async fn run(args: Args) -> datafusion::error::Result<ExitCode> {
         })?;
     }
     let mut shell = session::open(&args).await?;
-    Ok(shell.run(args).await)
+    let code = shell.run(args).await;
+    // A program that reads the results has them all before the shell ends.
+    std::mem::take(&mut shell.printing.output).close()?;
+    Ok(code)
 }

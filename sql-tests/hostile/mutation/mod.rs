@@ -53,7 +53,7 @@ const ARRAYS: [&str; 23] = [
     "stack_rle_bitshuffle_gzip_md5",
 ];
 
-const SMOKE_CASES: u64 = 500;
+const SMOKE_CASES: u64 = 300;
 
 /// Later cases that found a fault. The schema of case 1361 claims tiles of 2^51 cells; reading a part of one that needs no
 /// stored field ended the process.

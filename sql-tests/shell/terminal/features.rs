@@ -107,6 +107,23 @@ fn interrupt_of_a_join(place: &Place) -> Result<(), Failed> {
     shell.expect("| 42     |")
 }
 
+feature_trial!(leaving_at_the_second_interrupt);
+/// Planning can't be interrupted, and a long expression takes minutes.
+fn leaving_at_the_second_interrupt(place: &Place) -> Result<(), Failed> {
+    let statement = format!("SELECT 1{};\n", " + 1".repeat(8000));
+    std::fs::write(place.0.join("long.sql"), statement)?;
+    let mut shell = Terminal::open(place, &[])?;
+    shell.line("\\i long.sql")?;
+    shell.wait("a bar", |text| {
+        text.lines().last().is_some_and(|line| line.ends_with(" s"))
+    })?;
+    shell.keys(CTRL_C)?;
+    shell.expect("Cancelling… Press Ctrl-C again to leave the shell.")?;
+    shell.keys(CTRL_C)?;
+    assert_eq!(shell.ended()?, 130);
+    Ok(())
+}
+
 feature_trial!(output_to_a_file);
 fn output_to_a_file(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &[])?;

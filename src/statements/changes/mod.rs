@@ -33,6 +33,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 pub(crate) use self::target::ChangeTarget;
 use self::target::RowMeaning;
+use crate::error::to_datafusion_error;
 use crate::table::provider::TileDbTable;
 
 /// The analyzer rule.
@@ -150,6 +151,9 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
         name: &statement.table_name,
         source: &statement.target,
     };
+    if matches!(statement.op, WriteOp::Delete | WriteOp::Update) {
+        check_present(&statement.input, statement.op.name())?;
+    }
     let (rows, meaning) = match &statement.op {
         WriteOp::Delete => (
             rows::deleted(&changed, &statement.input)?,
@@ -184,6 +188,22 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
     let rows = lists::checked(rows, array.storage().uri())?;
     let (rows, op) = (Arc::new(rows), WriteOp::Insert(InsertOp::Append));
     Ok(Some(putting(provider, statement, rows, op, meaning)))
+}
+
+/// Fails if the rows to change are those of the past, as in `UPDATE t FOR SYSTEM_TIME AS OF …`: they would replace what is newer.
+fn check_present(rows: &LogicalPlan, statement: &str) -> Result<()> {
+    let mut plan = rows;
+    while let [input] = plan.inputs().as_slice() {
+        plan = input;
+    }
+    let LogicalPlan::TableScan(scan) = plan else {
+        return Ok(());
+    };
+    let source = scan.source.downcast_ref::<DefaultTableSource>();
+    let table = source.and_then(|source| source.table_provider.downcast_ref::<TileDbTable>());
+    let Some(table) = table else { return Ok(()) };
+    let checked = table.options().check_changeable(&statement.to_uppercase());
+    checked.map_err(to_datafusion_error)
 }
 
 /// The statement that inserts rows into a target that defines their meaning.

@@ -1,7 +1,7 @@
 //! Where rows go: to stdout, or with `\o` to a file or another program.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::process::{Child, Stdio};
 
 use datafusion::error::Result;
@@ -57,7 +57,7 @@ impl ResultOutput {
             Self::Stdout => None,
             Self::File(file) => Some(Box::new(file)),
             Self::Program { child, .. } => Some(match &child.stdin {
-                Some(stdin) => Box::new(stdin),
+                Some(stdin) => Box::new(UntilClosed(stdin)),
                 None => Box::new(io::sink()),
             }),
         }
@@ -80,6 +80,25 @@ impl ResultOutput {
             Err(report::message(format!(
                 "the program '{command}' failed: {status}"
             )))
+        }
+    }
+}
+
+/// A writer to a program that may end before it has read everything, like `head`; the rest of the output is lost then.
+struct UntilClosed<W>(W);
+
+impl<W: Write> Write for UntilClosed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
         }
     }
 }

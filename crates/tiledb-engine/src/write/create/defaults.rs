@@ -18,9 +18,10 @@ use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList, FilterSetting};
 use crate::format::schema::Layout;
 
-/// Cells in a tile of a sparse array: a tile of numbers has some 800 kB, which is large enough for few requests and good
-/// compression, and small enough for many tiles to be read at once. libtiledb's 10,000 makes ten times as many requests.
-pub const CAPACITY: u64 = 100_000;
+/// Cells in a tile of a sparse array, as in libtiledb. With ten times as many, points and narrow boxes read up to ten times the bytes,
+/// and scans gain nothing, because neighbouring tiles are fetched together; only writing is a little faster.
+/// `docs/fast-layout.md` has the measurements.
+pub const CAPACITY: u64 = 10_000;
 /// The most cells in a tile of a dense array, as the extents are chosen here.
 pub const DENSE_TILE_CELLS: u64 = 100_000;
 const ZSTD_LEVEL: i32 = 3;

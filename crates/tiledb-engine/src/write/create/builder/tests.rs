@@ -45,7 +45,7 @@ fn a_key_is_all_that_is_needed() {
     let schema = &definition.schema;
     assert_eq!(
         (schema.array_type, schema.capacity),
-        (ArrayType::Sparse, 100_000)
+        (ArrayType::Sparse, 10_000)
     );
     assert_eq!(
         (schema.tile_order, schema.cell_order),
