@@ -229,7 +229,11 @@ async fn compare(
     let mut lines = text.lines();
     let header = ascii_json(lines.next().unwrap_or_default())?;
     let wanted: Vec<&str> = lines.collect();
-    for session in SESSIONS {
+    // Neighbours among the answers take turns with the sessions, of which each answer sees the first.
+    let turn = expected.as_os_str().len() % (SESSIONS.len() - 1) + 1;
+    let sessions = SESSIONS.into_iter().enumerate();
+    let sessions = sessions.filter(|(number, _)| *number == 0 || *number == turn || wants_each());
+    for (_, session) in sessions {
         let (found_header, columns, found) = read(array, options, session).await?;
         let place = format!("{} under {session:?}", expected.display());
         if ascii_json(&found_header)? != header {

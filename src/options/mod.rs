@@ -19,7 +19,6 @@ mod tests;
 
 pub use keys::TileDbTableOptions;
 pub use read_only::ReadOnly;
-pub(crate) use similar::did_you_mean;
 pub use similar::most_similar;
 
 pub(crate) use keys::{

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tiledb_engine::Error;
 use tiledb_engine::storage::ExternalMembers;
 
-use crate::options::did_you_mean;
+use crate::options::most_similar;
 
 const PREFIX: &str = "tiledb";
 
@@ -71,7 +71,11 @@ macro_rules! settings {
                     return Ok(());
                 }
                 let Some(switch) = self.switch(key) else {
-                    let similar = did_you_mean(key, Self::NAMES.iter().copied().chain([EXTERNAL_MEMBERS]));
+                    let names = Self::NAMES.iter().copied().chain([EXTERNAL_MEMBERS]);
+                    let similar = match most_similar(key, names) {
+                        Some(similar) => format!("; did you mean '{PREFIX}.{similar}'?"),
+                        None => String::new(),
+                    };
                     let known = Self::NAMES.join(", ");
                     return Err(DataFusionError::Configuration(format!(
                         "there is no setting '{PREFIX}.{key}' of a session{similar} (there are {known}, {EXTERNAL_MEMBERS})"

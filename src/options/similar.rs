@@ -1,13 +1,14 @@
 //! Suggestions for misspelled names.
 
-use datafusion::common::utils::datafusion_strsim::levenshtein;
+use strsim::osa_distance;
 
 /// The shortest beginning by which a longer name is suggested.
 const SHORTEST_BEGINNING: usize = 3;
 
 /// The known name that is most like a misspelled one, whatever the case; `None` if none is like it.
 ///
-/// A name is like another if a third of its characters need a change at most, or if the other begins with it.
+/// A name is like another if a third of its characters need a change at most, or if the other begins with it. Two neighbours that
+/// changed places are one change.
 ///
 /// ```
 /// use datafusion_tiledb::options::most_similar;
@@ -27,7 +28,7 @@ pub fn most_similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
         let distance = if lower.chars().count().abs_diff(length) > most {
             usize::MAX
         } else {
-            levenshtein(&wanted, &lower)
+            osa_distance(&wanted, &lower)
         };
         let is_beginning = length >= SHORTEST_BEGINNING && lower.starts_with(&wanted);
         let rank = match distance {
@@ -41,14 +42,6 @@ pub fn most_similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-/// `; did you mean "…"?` for the most similar name, or nothing.
-pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    match most_similar(name, known) {
-        Some(similar) => format!("; did you mean \"{similar}\"?"),
-        None => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,9 +52,7 @@ mod tests {
         assert_eq!(most_similar("ab", ["ac"]), Some("ac"));
         assert_eq!(most_similar("Größe", ["grösse", "größen"]), Some("größen"));
         assert_eq!(most_similar("", ["a"]), None);
-        assert_eq!(
-            did_you_mean("timestmp", ["timestamp"]),
-            "; did you mean \"timestamp\"?"
-        );
+        assert_eq!(most_similar("coutn", ["cot", "count"]), Some("count"));
+        assert_eq!(most_similar("timestmp", ["timestamp"]), Some("timestamp"));
     }
 }

@@ -1,6 +1,4 @@
-//! Suggestions in the errors of misspelled tables and settings.
-//!
-//! DataFusion makes its own for columns and functions.
+//! Suggestions in the errors of misspelled tables, functions and settings. DataFusion makes its own for columns.
 
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
@@ -13,6 +11,9 @@ const INFORMATION_SCHEMA: &str = "information_schema";
 /// The error, with the name that the user may have meant.
 pub(super) fn with_suggestion(ctx: &SessionContext, error: DataFusionError) -> DataFusionError {
     match error {
+        DataFusionError::Plan(text) if text.starts_with(INVALID_FUNCTION) => {
+            DataFusionError::Plan(function(ctx, &text).unwrap_or(text))
+        }
         DataFusionError::Plan(text) => {
             let suggestion = suggestion(ctx, &text).unwrap_or_default();
             DataFusionError::Plan(text + &suggestion)
@@ -53,6 +54,28 @@ fn suggestion(ctx: &SessionContext, text: &str) -> Option<String> {
     }
     let name = between(text, "Unsupported compound identifier '", "'")?;
     nested_name(ctx, name)
+}
+
+/// How DataFusion's error for an unknown function begins.
+const INVALID_FUNCTION: &str = "Invalid function '";
+
+/// The error for an unknown function. DataFusion's suggestion counts two letters that changed places as two errors, and may be a
+/// function that only plans use.
+fn function(ctx: &SessionContext, text: &str) -> Option<String> {
+    let name = between(text, INVALID_FUNCTION, "'")?;
+    let state = ctx.state();
+    let scalar = state.scalar_functions().keys();
+    let others = state
+        .aggregate_functions()
+        .keys()
+        .chain(state.window_functions().keys());
+    let known = scalar.chain(others).map(String::as_str);
+    let known = known.filter(|name| !name.starts_with("tiledb_"));
+    let suggestion = match most_similar(name, known) {
+        Some(similar) => format!(" Did you mean '{similar}'?"),
+        None => String::new(),
+    };
+    Some(format!("{INVALID_FUNCTION}{name}'.{suggestion}"))
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {

@@ -35,11 +35,11 @@ CREATE EXTERNAL TABLE t (d INT NOT NULL, v BIGINT[], w REAL[3], PRIMARY KEY (d))
 INSERT INTO t VALUES (1, [1, 2, 3], [0.5, 1.5, -2]), (2, [], [0, 0, 0]), (3, NULL, NULL), (4, [-9223372036854775808], [1e30, 2, 3]), (7, [5, 5], [7, 8, 9]);
 
 --- ours_booleans: dense, booleans and bytes, NULL among them
-CREATE EXTERNAL TABLE t (d SMALLINT NOT NULL, b BOOLEAN, c BOOLEAN NOT NULL, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[1, 20]', 'tiledb.dim.d.tile' '6');
+CREATE EXTERNAL TABLE t (d SMALLINT NOT NULL, b BOOLEAN, c BOOLEAN NOT NULL, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[1, 20]', 'tiledb.dim.d.tile' '6');
 INSERT INTO t SELECT value, CASE WHEN value % 3 > 0 THEN value % 2 = 0 END, value % 5 = 0 FROM range(1, 21);
 
 --- ours_dense [0-1000, 0-2000]: dense in two dimensions, a box and then scattered cells, which leave the others as they are
-CREATE EXTERNAL TABLE t (y INT NOT NULL, x INT NOT NULL, a INT NOT NULL, s VARCHAR, PRIMARY KEY (y, x)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[1, 9]', 'tiledb.dim.y.tile' '4', 'tiledb.dim.x.domain' '[-3, 6]', 'tiledb.dim.x.tile' '3');
+CREATE EXTERNAL TABLE t (y INT NOT NULL, x INT NOT NULL, a INT NOT NULL, s VARCHAR, PRIMARY KEY (y, x)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[1, 9]', 'tiledb.dim.y.tile' '4', 'tiledb.dim.x.domain' '[-3, 6]', 'tiledb.dim.x.tile' '3');
 INSERT INTO t SELECT y.value, x.value, y.value * 100 + x.value, CASE WHEN x.value > 0 THEN repeat('x', x.value) END FROM range(1, 8) y, range(-3, 5) x;
 CREATE EXTERNAL TABLE t2 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '2000');
 INSERT INTO t2 VALUES (2, -3, 1, 'one'), (9, 6, 2, 'two'), (5, 2, 3, NULL);
@@ -47,11 +47,11 @@ CREATE EXTERNAL TABLE t3 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.wri
 UPDATE t3 SET a = -a WHERE s = 'x';
 
 --- ours_dense_columns: dense, cells and tiles in column order, dates as dimension
-CREATE EXTERNAL TABLE t (d DATE NOT NULL, x DATE NOT NULL, a DOUBLE, PRIMARY KEY (d, x)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.array_type' 'dense', 'tiledb.cell_order' 'col-major', 'tiledb.tile_order' 'col-major', 'tiledb.dim.d.domain' '[2024-01-01, 2024-01-20]', 'tiledb.dim.d.tile' '7 days', 'tiledb.dim.x.domain' '[1970-01-01, 1970-01-06]', 'tiledb.dim.x.tile' '4 days');
+CREATE EXTERNAL TABLE t (d DATE NOT NULL, x DATE NOT NULL, a DOUBLE, PRIMARY KEY (d, x)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.array_type' 'dense', 'tiledb.cell_order' 'col-major', 'tiledb.tile_order' 'col-major', 'tiledb.dim.d.domain' '[2024-01-01, 2024-01-20]', 'tiledb.dim.d.tile' '7 days', 'tiledb.dim.x.domain' '[1970-01-01, 1970-01-06]', 'tiledb.dim.x.tile' '4 days');
 INSERT INTO t SELECT DATE '2024-01-01' + CAST(d.value AS INT), DATE '1970-01-01' + CAST(x.value AS INT), CASE WHEN (d.value + x.value) % 4 > 0 THEN d.value + x.value / 10.0 END FROM range(0, 20) d, range(0, 6) x;
 
 --- ours_fills: dense, fill values and validity of cells that nobody wrote
-CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT NOT NULL DEFAULT -1, s VARCHAR NOT NULL DEFAULT 'none', n DOUBLE, v INT DEFAULT 5, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[0, 30]', 'tiledb.dim.d.tile' '5');
+CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT NOT NULL DEFAULT -1, s VARCHAR NOT NULL DEFAULT 'none', n DOUBLE, v INT DEFAULT 5, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[0, 30]', 'tiledb.dim.d.tile' '5');
 INSERT INTO t VALUES (1, 10, 'a', 0.5, 1), (2, 20, '', NULL, NULL);
 INSERT INTO t VALUES (23, 30, 'c', 1.5, 3);
 
@@ -94,7 +94,7 @@ CREATE EXTERNAL TABLE t5 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.wri
 MERGE INTO t5 USING (SELECT CAST(value AS INT) AS x, CAST(value * 7 % 10 AS INT) AS y FROM range(30, 50)) n ON t5.x = n.x AND t5.y = n.y WHEN MATCHED AND t5.x < 33 THEN DELETE WHEN MATCHED THEN UPDATE SET a = -1 WHEN NOT MATCHED THEN INSERT (x, y, a, s) VALUES (n.x, n.y, 0, 'merged');
 
 --- ours_truncated [0-1000, 0-2000]: all cells go, and others come
-CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000');
+CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000');
 INSERT INTO t VALUES (1, 1), (2, 2);
 CREATE EXTERNAL TABLE t2 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '2000');
 INSERT OVERWRITE t2 VALUES (2, 22), (3, 33);
@@ -102,7 +102,7 @@ CREATE EXTERNAL TABLE t3 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.wri
 INSERT INTO t3 VALUES (4, 44);
 
 --- ours_enumerations [0-1000]: enumerations of texts, numbers and ordered ones, extended later
-CREATE EXTERNAL TABLE t (d INT NOT NULL, c VARCHAR, n BIGINT NOT NULL, o VARCHAR NOT NULL, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.attr.c.enumeration' '["red", "grün", ""]', 'tiledb.attr.n.enumeration' '[1999, -5, 7]', 'tiledb.attr.n.type' 'UINT8', 'tiledb.attr.o.enumeration' '["low", "high"] ordered', 'tiledb.attr.o.type' 'INT8');
+CREATE EXTERNAL TABLE t (d INT NOT NULL, c VARCHAR, n BIGINT NOT NULL, o VARCHAR NOT NULL, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.attr.c.enumeration' '["red", "grün", ""]', 'tiledb.attr.n.enumeration' '[1999, -5, 7]', 'tiledb.attr.n.type' 'UINT8', 'tiledb.attr.o.enumeration' '["low", "high"] ordered', 'tiledb.attr.o.type' 'INT8');
 INSERT INTO t VALUES (1, 'red', 7, 'low'), (2, 'grün', -5, 'high'), (3, '', 1999, 'low'), (4, NULL, 7, 'high');
 SELECT * FROM tiledb_extend_enumeration('$ARRAY', 'c', ['blue'], write_timestamp => 2000);
 CREATE EXTERNAL TABLE t2 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '3000');
@@ -137,7 +137,7 @@ SELECT * FROM tiledb_consolidate('$ARRAY', timestamps => false);
 SELECT * FROM tiledb_vacuum('$ARRAY', min_age => '0');
 
 --- ours_consolidated_dense: dense fragments made one
-CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[0, 39]', 'tiledb.dim.d.tile' '8');
+CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[0, 39]', 'tiledb.dim.d.tile' '8');
 INSERT INTO t SELECT value, value + 0 FROM range(0, 20);
 CREATE EXTERNAL TABLE t2 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '2000');
 INSERT INTO t2 SELECT value, NULL FROM range(15, 30);
@@ -145,7 +145,7 @@ SELECT * FROM tiledb_consolidate('$ARRAY', verify => true);
 SELECT * FROM tiledb_vacuum('$ARRAY', min_age => '0');
 
 --- ours_commits [0-1000, 0-2000]: one file of commits and deletes, one of footers
-CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT NOT NULL, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000');
+CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT NOT NULL, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000');
 INSERT INTO t VALUES (1, 1), (2, 2), (3, 3);
 CREATE EXTERNAL TABLE t2 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '2000');
 DELETE FROM t2 WHERE a = 2;
@@ -156,7 +156,7 @@ SELECT * FROM tiledb_consolidate('$ARRAY', mode => 'fragment_metadata');
 SELECT * FROM tiledb_vacuum('$ARRAY', mode => 'commits');
 
 --- ours_metadata: key-value metadata, overwritten, removed, and made one
-CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000');
+CREATE EXTERNAL TABLE t (d INT NOT NULL, a INT, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000');
 INSERT INTO t VALUES (1, 1);
 SELECT * FROM tiledb_set_metadata('$ARRAY', {'title': 'größer', 'count': 42, 'share': 0.25}, write_timestamp => 1000);
 SELECT * FROM tiledb_set_metadata('$ARRAY', 'count', 43, write_timestamp => 2000);
@@ -164,11 +164,11 @@ SELECT * FROM tiledb_delete_metadata('$ARRAY', 'share', write_timestamp => 3000)
 SELECT * FROM tiledb_consolidate('$ARRAY', mode => 'array_metadata');
 
 --- ours_domains: a current domain, and an attribute without a name
-CREATE EXTERNAL TABLE t (k VARCHAR NOT NULL, x INT NOT NULL, attr INT, PRIMARY KEY (k, x)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.current_domain' '["a", "m"], [0, 99]', 'tiledb.attr.attr.anonymous' 'true', 'tiledb.dim.x.domain' '[-1000, 1000]', 'tiledb.dim.x.tile' '100');
+CREATE EXTERNAL TABLE t (k VARCHAR NOT NULL, x INT NOT NULL, attr INT, PRIMARY KEY (k, x)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.current_domain' '["a", "m"], [0, 99]', 'tiledb.attr.attr.anonymous' 'true', 'tiledb.dim.x.domain' '[-1000, 1000]', 'tiledb.dim.x.tile' '100');
 INSERT INTO t VALUES ('a', 0, 1), ('m', 99, 2), ('bcd', 50, NULL);
 
 --- ours_compressors: dense, every compressor
-CREATE EXTERNAL TABLE t (d INT NOT NULL, gzip INT, zstd BIGINT, lz4 SMALLINT, bzip2 DOUBLE, rle INT, none INT, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[0, 99]', 'tiledb.dim.d.tile' '40',
+CREATE EXTERNAL TABLE t (d INT NOT NULL, gzip INT, zstd BIGINT, lz4 SMALLINT, bzip2 DOUBLE, rle INT, none INT, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[0, 99]', 'tiledb.dim.d.tile' '40',
   'tiledb.attr.gzip.filters' 'gzip(6)', 'tiledb.attr.zstd.filters' 'zstd(7)', 'tiledb.attr.lz4.filters' 'lz4', 'tiledb.attr.bzip2.filters' 'bzip2(9)', 'tiledb.attr.rle.filters' 'rle', 'tiledb.attr.none.filters' '', 'tiledb.validity_filters' 'rle');
 INSERT INTO t SELECT value, value / 3, value * 1000000007, CASE WHEN value % 2 > 0 THEN value END, value / 8.0, value / 25, value * value FROM range(0, 90);
 
@@ -192,14 +192,14 @@ COPY (SELECT value AS d, value * 2 AS twice, CAST(value AS VARCHAR) AS text FROM
 COPY (SELECT value AS d, value * 2 AS twice, CASE WHEN value % 3 = 0 THEN 'three' ELSE 'größer' END AS kind, value / 8.0 AS share, 'text ' || value AS text FROM range(0, 2000)) TO '$ARRAY' STORED AS TILEDB PARTITIONED BY (d) OPTIONS ('tiledb.write_timestamp' '1000');
 
 --- ours_times: sparse, times of the day and counts of days as dimensions
-CREATE EXTERNAL TABLE t (at TIME NOT NULL, ns TIMESTAMP NOT NULL, a INT, PRIMARY KEY (at, ns)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.dim.ns.domain' '[2000-01-01, 2030-01-01]', 'tiledb.dim.ns.tile' '1 hour');
+CREATE EXTERNAL TABLE t (at TIME NOT NULL, ns TIMESTAMP NOT NULL, a INT, PRIMARY KEY (at, ns)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.dim.ns.domain' '[2000-01-01, 2030-01-01]', 'tiledb.dim.ns.tile' '1 hour');
 INSERT INTO t VALUES ('00:00:00', '2000-01-01T00:00:00', 1), ('23:59:59.999', '2029-12-31T23:59:59.999999999', 2), ('12:30:00', '2024-02-29T12:00:00', NULL);
 
 --- ours_empty: an array without fragments
-CREATE EXTERNAL TABLE t (d INT NOT NULL, s VARCHAR, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000');
+CREATE EXTERNAL TABLE t (d INT NOT NULL, s VARCHAR, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000');
 
 --- ours_webp: dense, lossless images of every form of pixels, tiles cut by the domain and written in part, colours that nobody sees
 CREATE EXTERNAL TABLE t (y INT NOT NULL, x INT NOT NULL, rgb TINYINT UNSIGNED NOT NULL, bgr TINYINT UNSIGNED, rgba TINYINT UNSIGNED NOT NULL, bgra TINYINT UNSIGNED NOT NULL, PRIMARY KEY (y, x))
-  STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[1, 9]', 'tiledb.dim.y.tile' '4', 'tiledb.dim.x.domain' '[-6, 23]', 'tiledb.dim.x.tile' '12',
+  STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '100000', 'tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[1, 9]', 'tiledb.dim.y.tile' '4', 'tiledb.dim.x.domain' '[-6, 23]', 'tiledb.dim.x.tile' '12',
   'tiledb.attr.rgb.filters' 'webp(rgb, lossless)', 'tiledb.attr.bgr.filters' 'webp(bgr, lossless), zstd(3)', 'tiledb.attr.rgba.filters' 'webp(rgba, lossless)', 'tiledb.attr.bgra.filters' 'webp(bgra, lossless), checksum_md5');
 INSERT INTO t SELECT 1 + value / 30, value % 30 - 6, value * value % 251, CASE WHEN value % 7 > 0 THEN value / 3 END, CASE WHEN value % 3 = 0 THEN 0 ELSE value * 7 % 256 END, 255 - value % 4 FROM range(30, 240);

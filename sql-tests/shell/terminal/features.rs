@@ -400,7 +400,7 @@ fn suggestions(place: &Place) -> Result<(), Failed> {
             "SELECT temprature FROM weather;",
             "Did you mean 'weather.temperature'?",
         ),
-        ("SELECT avgg(wind) FROM weather;", "Did you mean 'avg'?"),
+        ("SELECT coutn(*) FROM weather;", "Did you mean 'count'?"),
         (
             "SELECT * FROM tiledb_fragmnts('weather');",
             "Did you mean 'tiledb_fragments'?",
@@ -411,7 +411,7 @@ fn suggestions(place: &Place) -> Result<(), Failed> {
         ),
         (
             "SET tiledb.enable_first_cell = false;",
-            "did you mean \"enable_first_cells\"?",
+            "did you mean 'tiledb.enable_first_cells'?",
         ),
         (
             "SELECT * FROM tiledb_vacuum('weather', min_ages => '1');",

@@ -296,8 +296,14 @@ fn number_of(variable: &str, otherwise: u64) -> u64 {
 }
 
 fn worlds(kind: Kind) {
-    let first = number_of("SIMULATED_SEED", 1);
-    for seed in first..first + number_of("SIMULATED", 2) {
+    // One with faults, one without, and one with faults again.
+    let usual = match kind {
+        Kind::Sparse => 2,
+        Kind::Duplicates => 1,
+        Kind::Dense => 4,
+    };
+    let first = number_of("SIMULATED_SEED", usual);
+    for seed in first..first + number_of("SIMULATED", 1) {
         // Every other world is without faults, so that a wrong answer cannot hide behind one.
         let faults = if seed % 2 == 0 { (20, 5) } else { (0, 0) };
         // Folders are listed at once, or a few entries at a time: by name, as in an object store, or in the order of a file
