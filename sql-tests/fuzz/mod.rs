@@ -33,7 +33,7 @@ use libtest_mimic::Failed;
 use self::campaign::Campaign;
 
 /// How long a trial runs if nothing else is asked for.
-const SECONDS: u64 = 8;
+const SECONDS: u64 = 6;
 const FIXED_SEED: u64 = 20_261_122;
 
 trial!(fixed_seed);
