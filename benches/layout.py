@@ -41,7 +41,9 @@ def shell(path, options, statements):
     command = [BINARY, "--maxrows", "inf"]
     for statement in [create, *statements]:
         command += ["-c", statement]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    # The times go to stderr.
+    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return ran.stdout
 
 
 def seconds(output):
