@@ -20,7 +20,7 @@ use self::screen::Screen;
 use crate::support::shell_place::{PROGRAM, Place};
 
 /// A busy machine gets so much time for anything.
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(120);
 
 pub const CTRL_C: &str = "\x03";
 pub const CTRL_D: &str = "\x04";
