@@ -18,6 +18,8 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 
 use super::RowsPlan;
 
+use crate::options::ReadOnly;
+
 /// One step of a statement that changes an array. Everything happens when it is executed, so explaining a statement changes
 /// nothing.
 pub trait ChangeStep: fmt::Debug + Send + Sync + 'static {
@@ -182,6 +184,11 @@ impl<S: ChangeStep> ExecutionPlan for StepExec<S> {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        // Programs that don't use `execute` rely on this check.
+        ReadOnly::check(
+            context.session_config(),
+            "a statement that changes an array",
+        )?;
         if self.step.wants_one_partition() && partition != 0 {
             return internal_err!("{} has one partition, not {partition}", S::NAME);
         }

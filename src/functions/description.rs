@@ -34,7 +34,7 @@ use crate::error::to_datafusion_error;
 use crate::expressions::evaluable::evaluable;
 use crate::upstream::boxed_methods::forward_to_boxed;
 
-/// The option of functions that change something with which they only report what they would do.
+/// With this option, a function that changes something only reports what it would do.
 pub(super) const DRY_RUN: &str = "dry_run";
 
 /// The selection of a query on a description.

@@ -6,9 +6,11 @@ use datafusion::datasource::{MemTable, source_as_provider};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
 
-/// Makes a session refuse every statement that would write to an array, a group or a file, as an extension of its configuration
-/// ([`SessionConfig::with_extension`](datafusion::prelude::SessionConfig::with_extension)). What only changes the session stays
-/// allowed: views, tables in memory, settings, tables of existing arrays.
+/// Makes a session read-only, as an extension of its configuration
+/// ([`SessionConfig::with_extension`](datafusion::prelude::SessionConfig::with_extension)). [`execute`](crate::execute) then refuses
+/// every statement that would write to an array, a group or a file. DataFusion's `SessionContext::sql` refuses those that would write
+/// to an array or a group. Views, tables in memory, settings and tables of existing arrays stay allowed, because they only change the
+/// session.
 ///
 /// ```
 /// use std::sync::Arc;
