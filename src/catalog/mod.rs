@@ -35,7 +35,7 @@ pub use self::attached::TileDbGroupBuilder;
 pub(crate) use self::attached::attached_notice;
 pub use self::group::{AttachAs, TileDbGroup};
 pub(crate) use self::resolve::explain_group;
-pub(crate) use self::statement::{GroupStatement, first_word};
+pub(crate) use self::statement::{GroupStatement, first_word, first_word_range};
 use tiledb_engine::Result;
 
 use crate::stores::place::ArrayPlace;

@@ -8,6 +8,7 @@
 //! [`execute`](crate::execute) runs them. Options are those of tables; `TYPE tiledb` and `READ_ONLY`, which DuckDB's users write, are accepted and ignored.
 
 use std::iter::Peekable;
+use std::ops::Range;
 use std::vec::IntoIter;
 
 use datafusion::prelude::SessionContext;
@@ -112,6 +113,11 @@ impl GroupStatement {
 
 /// The first word of a statement, after whitespace and comments.
 pub(crate) fn first_word(sql: &str) -> &str {
+    sql.get(first_word_range(sql)).unwrap_or_default()
+}
+
+/// The place of the first word of a statement, in bytes.
+pub(crate) fn first_word_range(sql: &str) -> Range<usize> {
     let mut rest = sql.trim_start();
     loop {
         let after = if let Some(comment) = rest.strip_prefix("--") {
@@ -120,7 +126,8 @@ pub(crate) fn first_word(sql: &str) -> &str {
             comment.split_once("*/").map(|(_, after)| after)
         } else {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            return rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+            let start = sql.len() - rest.len();
+            return start..start + end.unwrap_or(rest.len());
         };
         rest = after.unwrap_or_default().trim_start();
     }

@@ -158,18 +158,22 @@ fn parse(sql: &str, dialect: Dialect, most_nested: Option<usize>) -> Result<Pars
 }
 
 fn parse_sql(sql: &str, dialect: Dialect, most_nested: Option<usize>) -> Result<Statement> {
-    let dialect: Box<dyn SqlDialect> =
-        if dialect == Dialect::Generic && GenericWithTimes::is_needed(sql) {
-            Box::new(GenericWithTimes)
-        } else {
-            dialect_from_str(dialect).ok_or_else(|| {
-                plan_datafusion_err!(
-                    "Unsupported SQL dialect: {dialect}. Available dialects: {}.",
-                    Dialect::available()
-                )
-            })?
-        };
-    let mut parser = DFParserBuilder::new(sql).with_dialect(dialect.as_ref());
+    let parser = dialect_from_str(dialect).ok_or_else(|| {
+        plan_datafusion_err!(
+            "Unsupported SQL dialect: {dialect}. Available dialects: {}.",
+            Dialect::available()
+        )
+    })?;
+    match parse_in(sql, parser.as_ref(), most_nested) {
+        Err(_) if dialect == Dialect::Generic && GenericWithTimes::is_needed(sql) => {
+            parse_in(sql, &GenericWithTimes, most_nested)
+        }
+        parsed => parsed,
+    }
+}
+
+fn parse_in(sql: &str, dialect: &dyn SqlDialect, most_nested: Option<usize>) -> Result<Statement> {
+    let mut parser = DFParserBuilder::new(sql).with_dialect(dialect);
     if let Some(most) = most_nested {
         parser = parser.with_recursion_limit(most);
     }

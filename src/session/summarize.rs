@@ -16,7 +16,7 @@ use datafusion::functions_aggregate::expr_fn::{
 use datafusion::logical_expr::{Expr, cast, lit};
 use datafusion::prelude::SessionContext;
 
-use crate::catalog::first_word;
+use crate::catalog::{first_word, first_word_range};
 
 const WORD: &str = "SUMMARIZE";
 const QUERIES: [&str; 4] = ["SELECT", "WITH", "FROM", "VALUES"];
@@ -24,21 +24,23 @@ const QUANTILES: [f64; 3] = [0.25, 0.5, 0.75];
 /// The aggregates of one column.
 const PER_COLUMN: usize = 9;
 
-/// The query whose rows a statement summarizes; `None` if the statement is another one.
+/// The query whose rows a statement summarizes; `None` if the statement is another one. Blanks take the place of the word, so that the
+/// places in error messages stay those of the statement.
 pub(super) fn summarized(sql: &str) -> Option<String> {
-    let word = first_word(sql);
-    if !word.eq_ignore_ascii_case(WORD) {
+    let word = first_word_range(sql);
+    if !sql.get(word.clone())?.eq_ignore_ascii_case(WORD) {
         return None;
     }
-    let at = sql.find(word)? + word.len();
-    let query = sql.get(at..)?;
+    let (before, query) = (sql.get(..word.start)?, sql.get(word.end..)?);
     let first = first_word(query);
     let is_query = query.trim_start().starts_with('(')
         || QUERIES.iter().any(|word| word.eq_ignore_ascii_case(first));
-    Some(match is_query {
-        true => query.to_owned(),
-        false => format!("SELECT * FROM {query}"),
-    })
+    let instead = if is_query {
+        " ".repeat(WORD.len())
+    } else {
+        "SELECT * FROM".to_owned()
+    };
+    Some(format!("{before}{instead}{query}"))
 }
 
 /// Reads all rows of a query, and returns the summary of its columns.
@@ -225,12 +227,20 @@ mod tests {
     #[test]
     fn tables_and_queries_are_summarized() {
         for (sql, expected) in [
-            ("SUMMARIZE t;", Some("SELECT * FROM  t;")),
-            ("summarize './a'", Some("SELECT * FROM  './a'")),
-            ("-- why\nSummarize SELECT 1", Some(" SELECT 1")),
-            ("SUMMARIZE (SELECT 1)", Some(" (SELECT 1)")),
-            ("SUMMARIZE from t", Some(" from t")),
+            ("SUMMARIZE t;", Some("SELECT * FROM t;")),
+            ("summarize './a'", Some("SELECT * FROM './a'")),
+            (
+                "-- summarize\nSummarize SELECT 1",
+                Some("-- summarize\n          SELECT 1"),
+            ),
+            (
+                "/* SUMMARIZE */ SUMMARIZE t",
+                Some("/* SUMMARIZE */ SELECT * FROM t"),
+            ),
+            ("SUMMARIZE (SELECT 1)", Some("          (SELECT 1)")),
+            ("SUMMARIZE from t", Some("          from t")),
             ("SELECT summarize", None),
+            ("SUMMARIZED", None),
         ] {
             assert_eq!(summarized(sql).as_deref(), expected, "{sql}");
         }

@@ -1,7 +1,8 @@
 //! The default dialect with times in FROM: `FROM t FOR SYSTEM_TIME AS OF '2024-05-01'`.
 //!
 //! sqlparser parses the clause in the dialects of some other systems only. There, `AT`, `BEFORE` and `CHANGES` begin such clauses,
-//! too, and are no longer aliases; so this dialect is used for statements that have the words AS OF.
+//! too, and can't be aliases. So a statement is parsed in this dialect only if it has the words AS OF, and if the plain dialect
+//! doesn't parse it.
 
 use std::any::TypeId;
 
@@ -12,7 +13,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 pub(crate) struct GenericWithTimes;
 
 impl GenericWithTimes {
-    /// Whether a statement may need this dialect.
+    /// Whether a statement may have times in FROM.
     pub(crate) fn is_needed(sql: &str) -> bool {
         let words = sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let words = words.filter(|word| !word.is_empty());
