@@ -9,6 +9,7 @@ use datafusion_cli::object_storage::is_stdin_location;
 use zeroize::Zeroizing;
 
 use crate::commands::included_file;
+use crate::interrupt::Interruptible;
 use crate::report;
 use crate::script::{PieceKind, ScriptPiece, Splitter};
 use crate::shell::{OnError, Shell, ShellFlow};
@@ -41,6 +42,7 @@ impl Shell {
         source: Option<&str>,
         on_error: OnError,
     ) -> ShellFlow {
+        let interrupts = self.interrupts();
         let mut splitter = Splitter::default();
         let mut line = Zeroizing::new(String::new());
         let mut is_first = true;
@@ -64,8 +66,16 @@ impl Shell {
             if flow != ShellFlow::GoOn {
                 return flow;
             }
+            if is_interrupted(interrupts.as_ref()) {
+                return self.fail(&report::interrupt(), None, on_error);
+            }
         }
         self.pieces(splitter.finish(), source, on_error).await
+    }
+
+    /// The signals from now on. Outside a session, a signal between two statements ends the shell anyway.
+    fn interrupts(&self) -> Option<Interruptible> {
+        self.is_interactive.then(Interruptible::begin)
     }
 
     /// Runs pieces of input; `source` names it in messages.
@@ -75,7 +85,11 @@ impl Shell {
         source: Option<&str>,
         on_error: OnError,
     ) -> ShellFlow {
+        let interrupts = self.interrupts();
         for ScriptPiece { line, kind } in pieces {
+            if is_interrupted(interrupts.as_ref()) {
+                return self.fail(&report::interrupt(), None, on_error);
+            }
             let place = source.map(|s| format!("{s}, line {line}"));
             let flow = match kind {
                 PieceKind::Statement(sql) => {
@@ -109,4 +123,9 @@ impl Shell {
         self.includes -= 1;
         flow
     }
+}
+
+/// Whether there was a signal, perhaps just as a statement ended.
+fn is_interrupted(interrupts: Option<&Interruptible>) -> bool {
+    interrupts.is_some_and(Interruptible::is_interrupted)
 }

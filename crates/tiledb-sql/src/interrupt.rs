@@ -36,14 +36,14 @@ static SIGNALS: LazyLock<watch::Sender<u64>> = LazyLock::new(|| {
     sender
 });
 
-/// What the statement does: one of the three below.
+/// The state of the current statement: one of the three values below.
 static STATEMENT: AtomicU8 = AtomicU8::new(NO_STATEMENT);
 const NO_STATEMENT: u8 = 0;
 const STATEMENT_RUNS: u8 = 1;
-/// A signal has interrupted the statement, which has not ended yet.
+/// A signal has interrupted the statement, but it is still running.
 const STATEMENT_STOPS: u8 = 2;
 
-/// A statement that stops within this time does so without a word.
+/// A statement that stops within this time stops silently.
 const STOPS_AT_ONCE: Duration = Duration::from_millis(300);
 
 type NextSignal = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;

@@ -59,8 +59,12 @@ impl Shell {
             ))
         })?;
         let Some(statement) = self.last_statement.clone() else {
-            return Err(report::message("there is no statement to repeat yet"));
+            return Err(report::message(
+                "no statement has run yet that could be repeated",
+            ));
         };
+        // A signal counts even if it comes just as a statement has ended.
+        let watching = Interruptible::begin();
         let mut runs = 0_u64;
         loop {
             self.statement(statement.to_string()).await?;
@@ -68,8 +72,8 @@ impl Shell {
             if pace.times.is_some_and(|times| runs >= times) {
                 return Ok(());
             }
-            let waiting = Interruptible::begin();
-            if waiting.run(tokio::time::sleep(pace.pause)).await.is_none() {
+            let pause = tokio::time::sleep(pace.pause);
+            if watching.is_interrupted() || watching.run(pause).await.is_none() {
                 return Err(report::interrupt());
             }
         }
