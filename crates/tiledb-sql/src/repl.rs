@@ -16,6 +16,7 @@ use crate::report;
 use crate::resizing;
 use crate::script::Splitter;
 use crate::shell::{OnError, Shell, ShellFlow};
+use crate::variables::sets_secret;
 
 type LineEditor = Editor<EditHelper, DefaultHistory>;
 
@@ -72,7 +73,7 @@ async fn read_lines(shell: &mut Shell, editor: &mut LineEditor) -> ExitCode {
     loop {
         match resizing::noticed(|| editor.readline("> ")) {
             Ok(text) => {
-                if !may_hold_secret(&text) {
+                if !may_hold_secret(&text) && !sets_secret(&text) {
                     // A history that is full or off must not stop the session.
                     let _ = editor.add_history_entry(text.trim_end());
                 }

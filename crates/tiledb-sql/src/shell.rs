@@ -21,7 +21,7 @@ use crate::printing::{PrintedRows, Printing, details_output};
 use crate::progress::StatementWatch;
 use crate::report;
 use crate::stores::ShellStores;
-use crate::variables::Variables;
+use crate::variables::ShellVariables;
 
 /// The consequence of a failed statement for the ones after it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Shell {
     stores: Arc<ShellStores>,
     /// Whether a user types the statements.
     pub is_interactive: bool,
-    pub variables: Variables,
+    pub variables: ShellVariables,
     /// The last statement, which `\e` edits and `\watch` repeats.
     pub last_statement: Option<Zeroizing<String>>,
     /// Texts that came from an editor and belong into the history.
@@ -75,7 +75,7 @@ impl Shell {
             watch,
             stores,
             is_interactive: false,
-            variables: Variables::default(),
+            variables: ShellVariables::default(),
             last_statement: None,
             edited_texts: Vec::new(),
             includes: 0,
@@ -207,7 +207,7 @@ impl Shell {
     /// Prints a text that isn't a result, unless only results are wanted.
     pub fn notice(&self, what: &str) {
         if !self.printing.quiet {
-            // A notice that nobody reads is no failure.
+            // If nobody reads the notice, that isn't an error.
             let _ = writeln!(details_output(), "{what}");
         }
     }

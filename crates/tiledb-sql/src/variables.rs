@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use datafusion::error::Result;
+use datafusion_tiledb::options::secrets::may_hold_secret;
 use zeroize::Zeroizing;
 
 use crate::report;
@@ -13,7 +14,7 @@ use crate::script::ScriptText;
 
 /// The variables of a session.
 #[derive(Debug, Default)]
-pub struct Variables {
+pub struct ShellVariables {
     values: BTreeMap<String, Zeroizing<String>>,
 }
 
@@ -25,7 +26,7 @@ enum VariableForm {
     Name,
 }
 
-impl Variables {
+impl ShellVariables {
     /// Sets a variable; quotes around the value are not part of it.
     ///
     /// # Errors
@@ -51,12 +52,13 @@ impl Variables {
         self.values.remove(name);
     }
 
-    /// The names and values.
+    /// The names and values; secrets are masked.
     pub fn list(&self) -> Vec<(String, String)> {
-        let values = self.values.iter();
-        values
-            .map(|(name, value)| (name.clone(), report::masked(value)))
-            .collect()
+        let values = self.values.iter().map(|(name, value)| {
+            let shown = if is_secret(name, value) { MASK } else { value };
+            (name.clone(), report::masked(shown))
+        });
+        values.collect()
     }
 
     /// A text with the values in place of the variables.
@@ -108,6 +110,25 @@ impl Variables {
     }
 }
 
+/// What a list shows in place of a secret.
+const MASK: &str = "***";
+
+/// Whether a variable holds a secret, by its name or its value.
+fn is_secret(name: &str, value: &str) -> bool {
+    may_hold_secret(&format!("SET {name} = '{value}'"))
+}
+
+/// Whether a command in a text sets a variable to a secret, so that the text must not be kept.
+pub fn sets_secret(text: &str) -> bool {
+    let commands = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("\\set "));
+    let pairs = commands.filter_map(|command| command.trim_start().split_once(char::is_whitespace));
+    pairs
+        .into_iter()
+        .any(|(name, value)| is_secret(name, value.trim()))
+}
+
 fn is_in_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -118,7 +139,7 @@ mod tests {
 
     #[test]
     fn values_take_the_place_of_variables() {
-        let mut variables = Variables::default();
+        let mut variables = ShellVariables::default();
         variables.set("n", "5").unwrap();
         variables.set("who", "'O''Hara'").unwrap();
         variables.set("col", "a \"b\"").unwrap();
@@ -139,6 +160,21 @@ mod tests {
         }
         variables.unset("n");
         assert_eq!(variables.substitute("SELECT :n"), "SELECT :n");
+        for (name, value, is_hidden) in [
+            ("encryption_key", "0123456789", true),
+            ("aws_secret_access_key", "x9", true),
+            ("password", "hunter2", true),
+            ("url", "https://user:hunter2@host/a", true),
+            ("city", "Bergen", false),
+            ("monkey", "business", false),
+        ] {
+            let mut variables = ShellVariables::default();
+            variables.set(name, value).unwrap();
+            let (_, shown) = variables.list().remove(0);
+            assert_eq!(shown != value, is_hidden, "{name}: {shown}");
+            let command = format!("SELECT 1;\n  \\set  {name} {value}");
+            assert_eq!(sets_secret(&command), is_hidden, "{name}");
+        }
         assert!(variables.set("a b", "1").is_err());
         assert!(variables.set("", "1").is_err());
     }

@@ -10,8 +10,9 @@ use datafusion_tiledb::options::secrets::may_hold_secret;
 use crate::programs::system_shell;
 use crate::report;
 use crate::shell::{OnError, Shell, ShellFlow};
+use crate::variables::sets_secret;
 
-/// The variables that name an editor, the strongest first.
+/// Environment variables that name an editor, in order of precedence.
 const VARIABLES: [&str; 3] = ["TILEDB_SQL_EDITOR", "VISUAL", "EDITOR"];
 const DEFAULT: &str = if cfg!(windows) { "notepad" } else { "vi" };
 
@@ -31,7 +32,7 @@ impl Shell {
             return ShellFlow::GoOn;
         };
         println!("{}", text.trim_end());
-        if !may_hold_secret(&text) {
+        if !may_hold_secret(&text) && !sets_secret(&text) {
             self.edited_texts.push(text.trim_end().to_owned());
         }
         Box::pin(self.lines(text.as_bytes(), file, on_error)).await
@@ -85,7 +86,7 @@ impl PrivateFolder {
                 made => return Ok(made.map(|()| Self(path))?),
             }
         }
-        Err(report::message("there is no room for a temporary folder"))
+        Err(report::message("cannot create a temporary folder"))
     }
 }
 
