@@ -5,11 +5,12 @@ use crate::text::{text_width, visible};
 /// The columns of the terminal that are shown at most before and after the place.
 const BESIDE: usize = 60;
 
-/// The line of a statement that a message points to, and a line with a caret below it; `None` if the message names no place.
+/// The line of a statement that a message points to, and a line with a caret below it; `None` if the message names no place, or if
+/// the statement has another word there than the message says.
 ///
-/// sqlparser ends its messages with the place: `… at Line: 1, Column: 8`.
+/// sqlparser ends its messages with the word and its place: `Expected: …, found: FROM at Line: 1, Column: 8`.
 pub fn under(statement: &str, message: &str) -> Option<String> {
-    let (_, place) = message.rsplit_once("at Line: ")?;
+    let (problem, place) = message.rsplit_once(" at Line: ")?;
     let (line, column) = place.split_once(", Column: ")?;
     let digits = column
         .find(|c: char| !c.is_ascii_digit())
@@ -19,6 +20,13 @@ pub fn under(statement: &str, message: &str) -> Option<String> {
     let at = column.checked_sub(1)?;
     let before = line.chars().take(at).collect::<String>();
     let after = line.chars().skip(at).collect::<String>();
+    // The library parses some statements in another form than the user typed.
+    let found = problem
+        .rsplit_once("found: ")
+        .map_or("", |(_, found)| found);
+    if !after.starts_with(found) {
+        return None;
+    }
     let cut_before = before.chars().count().saturating_sub(BESIDE);
     let mut shown = String::new();
     if cut_before > 0 {
@@ -41,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_caret_points_to_the_place() {
-        let at = |line, column| format!("Expected: x, found: y at Line: {line}, Column: {column}");
+        let at = |line, column| format!("Unexpected x at Line: {line}, Column: {column}");
         let statement = "SELECT 1\nFROM 京都 WHERE\tx";
         for (line, column, expected) in [
             (1, 8, "\n  SELECT 1\n         ^"),
@@ -58,7 +66,13 @@ mod tests {
             "{shown}"
         );
         assert_eq!(lines[2].len() - 3, 61);
+        let found = "Expected: x, found: WHERE at Line: 2, Column: 9";
+        assert_eq!(
+            under(statement, found).unwrap().lines().last(),
+            Some("            ^")
+        );
         for message in [
+            "Expected: x, found: FROM at Line: 2, Column: 9",
             "x",
             "at Line: 0, Column: 1",
             "at Line: 9, Column: 1",

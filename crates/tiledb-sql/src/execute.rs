@@ -236,6 +236,9 @@ impl ShownRows {
             0
         };
         let rest = batch.slice(taken, batch.num_rows() - taken);
+        if rest.num_rows() == 0 {
+            return bytes;
+        }
         self.rows_of_last += rest.num_rows();
         self.last.push_back((rest, bytes));
         let most = self.most_of_tail();
@@ -243,7 +246,7 @@ impl ShownRows {
         while let Some((oldest, bytes)) = self.last.front()
             && self.rows_of_last - oldest.num_rows() >= most
         {
-            self.is_cut |= oldest.num_rows() > 0;
+            self.is_cut = true;
             self.rows_of_last -= oldest.num_rows();
             unused += bytes;
             self.last.pop_front();
@@ -338,6 +341,22 @@ mod tests {
                 );
                 assert_eq!(rows.count, all.len());
             }
+        }
+    }
+
+    #[test]
+    fn only_shown_rows_take_memory() {
+        let column = Arc::new(Int64Array::from(vec![1; 1000])) as _;
+        let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        let bytes = get_record_batch_memory_size(&batch);
+        let mut rows = ShownRows::new(4);
+        let mut kept = 0_usize;
+        for number in 0..100 {
+            // Batches without rows have memory, too.
+            let batch = batch.slice(0, if number % 3 == 0 { 1 } else { 0 });
+            kept += get_record_batch_memory_size(&batch);
+            kept -= rows.push(batch);
+            assert!(kept <= 7 * bytes, "{kept} of {bytes} after {number}");
         }
     }
 }

@@ -57,7 +57,7 @@ pub enum TableWidth {
     Terminal,
     /// As wide as their rows.
     Unlimited,
-    /// So many columns of characters.
+    /// At most this many characters.
     Columns(usize),
 }
 
@@ -121,7 +121,7 @@ impl Printing {
         }
     }
 
-    /// The widest table that is printed; `None` if there is no limit.
+    /// The maximum width of a table, in characters; `None` means any width.
     fn widest_table(&self) -> Option<usize> {
         match self.width {
             TableWidth::Unlimited => None,

@@ -23,7 +23,7 @@ pub enum ResultOutput {
 }
 
 impl ResultOutput {
-    /// Opens a file, which is replaced, or starts the program behind a bar; nothing means stdout.
+    /// Opens a file, replacing it if it exists, or starts the program after a `|`. `None` means stdout.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl ResultOutput {
     }
 }
 
-/// A writer to a program that may end before it has read everything, like `head`; the rest of the output is lost then.
+/// Writes to a program that may stop reading early, like `head`. The rest of the output is dropped.
 struct UntilClosed<W>(W);
 
 impl<W: Write> Write for UntilClosed<W> {

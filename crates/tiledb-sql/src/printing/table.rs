@@ -86,7 +86,7 @@ pub fn print(out: &mut dyn Write, table: &TableRows<'_>, options: &FormatOptions
     Ok(layout.left_out)
 }
 
-/// A column as text. Each cell has lines.
+/// A column as text. A cell is a list of lines.
 struct TextColumn {
     heading: Vec<Vec<String>>,
     rows: Vec<Vec<String>>,
@@ -219,7 +219,8 @@ fn total(widths: &[usize]) -> usize {
 /// The widths after the widest columns were cut, so that the table fits; `None` if they would be narrower than
 /// [`LEAST_WIDTH`].
 fn fitted(natural: &[usize], limit: usize) -> Option<Vec<usize>> {
-    let widest = natural.iter().copied().max().unwrap_or_default();
+    // No column fits that is wider than the table.
+    let widest = natural.iter().copied().max().unwrap_or_default().min(limit);
     let cut_at = |most: usize| {
         natural
             .iter()
