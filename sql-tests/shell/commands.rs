@@ -78,7 +78,7 @@ fn describe(place: &Place) -> Result<(), Failed> {
     let titled = place.run(&["-c", &format!("\\d {array}")])?;
     titled.has(&[
         "Sparse array of format ",
-        "3 cells in 1 fragments, ",
+        "3 cells in 1 fragment, ",
         "| dimension |",
         "| rows      |",
         "| attribute |",

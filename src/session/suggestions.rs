@@ -1,5 +1,6 @@
 //! Suggestions in the errors of misspelled tables, functions and settings. DataFusion makes its own for columns.
 
+use datafusion::common::TableReference;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 
@@ -93,11 +94,12 @@ fn table(ctx: &SessionContext, name: &str) -> Option<String> {
     let tables = ctx.catalog(catalog)?.schema(schema)?.table_names();
     let similar = most_similar(name, tables.iter().map(String::as_str));
     if let Some(similar) = similar {
-        let similar = match is_default {
-            true => similar.to_owned(),
-            false => format!("{catalog}.{schema}.{similar}"),
+        let similar = if is_default {
+            TableReference::bare(similar)
+        } else {
+            TableReference::full(catalog, schema, similar)
         };
-        return Some(format!(". Did you mean '{similar}'?"));
+        return Some(did_you_mean(&similar));
     }
     if !is_default {
         return None;
@@ -114,7 +116,12 @@ fn table(ctx: &SessionContext, name: &str) -> Option<String> {
         .into_iter()
         .filter(|s| *s != defaults.default_schema)
         .find(has)?;
-    Some(format!(". Did you mean '{schema}.{name}'?"))
+    Some(did_you_mean(&TableReference::partial(schema, name)))
+}
+
+/// The name in quotes where SQL needs them.
+fn did_you_mean(table: &TableReference) -> String {
+    format!(". Did you mean '{}'?", table.to_quoted_string())
 }
 
 /// The quoted form of a name with more than three parts, whose first one is an attached group: `experiment."ms/RNA".var`.

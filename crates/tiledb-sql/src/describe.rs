@@ -16,6 +16,7 @@ use datafusion::logical_expr::TableType;
 use datafusion_tiledb::{Error, ErrorKind, TileDbTable};
 
 use crate::interrupt::Interruptible;
+use crate::names::sql_name;
 use crate::printing::PrintedRows;
 use crate::report;
 use crate::shell::Shell;
@@ -64,7 +65,7 @@ impl Shell {
                         (true, false) => vec![&schema_name, &table],
                         (false, _) => vec![&catalog_name, &schema_name, &table],
                     };
-                    let name = name.into_iter().map(|part| quoted_name(part));
+                    let name = name.into_iter().map(|part| sql_name(part));
                     let name = name.collect::<Vec<_>>().join(".");
                     // Opening the arrays of groups would take long.
                     let is_in_memory = is_default && schema_name == options.default_schema;
@@ -138,7 +139,7 @@ impl Shell {
         members.sort();
         let names = members
             .iter()
-            .map(|member| format!("{group}.{}", quoted_name(member)));
+            .map(|member| format!("{group}.{}", sql_name(member)));
         let names = names.collect::<Vec<_>>();
         self.print_columns(&[("member", members), ("name", names)], began)
     }
@@ -197,9 +198,8 @@ impl Shell {
         );
         let written = self.texts_of(&written).await?;
         if let [fragments, cells, bytes] = &written[..] {
-            self.notice(&format!(
-                "{cells} cells in {fragments} fragments, {bytes} bytes"
-            ));
+            let (cells, fragments) = (counted(cells, "cell"), counted(fragments, "fragment"));
+            self.notice(&format!("{cells} in {fragments}, {bytes} bytes"));
         }
         if !self.printing.is_for_people() {
             return self
@@ -260,7 +260,7 @@ impl Shell {
             format!("SELECT array_type, format_version, cell_order FROM tiledb_array('{quoted}')");
         let texts = self.texts_of(&facts).await?;
         let [array_type, version, order] = &texts[..] else {
-            return Err(report::message(format!("nothing is known of '{target}'")));
+            return Err(report::message(format!("'{target}' has no description")));
         };
         let mut what = format!("{array_type} array of format {version}, cells {order}:");
         if let Some(first) = what.get_mut(..1) {
@@ -282,14 +282,10 @@ impl Shell {
     }
 }
 
-/// A name as SQL takes it.
-fn quoted_name(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if name.chars().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit()) {
-        name.to_owned()
-    } else {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    }
+/// A number of things.
+fn counted(number: &str, thing: &str) -> String {
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {thing}{plural}")
 }
 
 /// The kind of the library's error inside an error.
@@ -349,7 +345,5 @@ mod tests {
         assert_eq!(as_path("/data/weather"), "/data/weather");
         assert_eq!(unquoted("'it''s'").as_deref(), Some("it's"));
         assert_eq!(unquoted("weather"), None);
-        assert_eq!(quoted_name("ms_1"), "ms_1");
-        assert_eq!(quoted_name("ms/RNA \"x\""), "\"ms/RNA \"\"x\"\"\"");
     }
 }

@@ -1,4 +1,4 @@
-//! Files of text by more endings than DataFusion knows: `.tsv`, `.ndjson` and `.jsonl`.
+//! Text files with endings that DataFusion doesn't know: `.tsv`, `.ndjson` and `.jsonl`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use datafusion::datasource::file_format::json::JsonFormatFactory;
 use datafusion::datasource::file_format::{FileFormat, FileFormatFactory};
 use datafusion::error::Result;
 
-/// The option of CSV that a `.tsv` file has by its name.
+/// The option of CSV that makes a file tab-separated.
 const DELIMITER: &str = "format.delimiter";
 
 /// The formats, for a session.
@@ -34,7 +34,7 @@ pub fn all() -> [Arc<dyn FileFormatFactory>; 3] {
     ]
 }
 
-/// A format under another ending, with an option that it sets unless the statement does.
+/// A format for another file ending. It sets an option, unless the statement sets it.
 #[derive(Debug)]
 struct NamedFormat {
     ending: &'static str,

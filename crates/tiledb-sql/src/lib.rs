@@ -30,6 +30,7 @@ mod formats;
 mod input;
 mod interrupt;
 mod maintain;
+mod names;
 mod places;
 mod printing;
 mod programs;

@@ -131,7 +131,7 @@ pub fn print_interrupt() {
     let _ = writeln!(stderr, "{over}Interrupted.");
 }
 
-/// Reports that an interrupted statement has not stopped yet.
+/// Reports that an interrupted statement is still running.
 pub fn print_cancelling() {
     use io::{IsTerminal, Write};
     let mut stderr = io::stderr();
@@ -174,7 +174,7 @@ pub fn describe(error: &DataFusionError) -> String {
         DataFusionError::External(inner) => describe_boxed(inner.as_ref()),
         DataFusionError::Shared(inner) => describe(inner),
         DataFusionError::Diagnostic(_, inner) => describe(inner),
-        // A rule of the optimizer, whose name helps nobody.
+        // The name of an optimizer rule doesn't help the user.
         DataFusionError::Context(context, inner) if !context.contains(' ') => describe(inner),
         DataFusionError::Context(context, inner) => format!("{context}: {}", describe(inner)),
         DataFusionError::Collection(errors) => {
@@ -194,7 +194,7 @@ pub fn describe(error: &DataFusionError) -> String {
     }
 }
 
-/// What DataFusion writes before its sentences. The user need not know which part of it failed.
+/// Prefixes of DataFusion's messages. They name the part of DataFusion that failed, which users don't need to know.
 const PREFIXES: [&str; 5] = [
     "Error during planning: ",
     "Schema error: ",

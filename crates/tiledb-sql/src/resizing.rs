@@ -3,14 +3,14 @@
 //! The line editor notices it because it interrupts the wait for a key. The system gives a signal to any thread that takes it, so
 //! the other threads must not: each thread begins with the signals of the one that started it.
 
-/// Lets this thread, and those that it starts, take no such signals.
+/// Blocks the signal in this thread and in the threads that it starts.
 pub fn ignore() {
     #[cfg(unix)]
     // If that fails, a line is drawn for the old window until the next key.
     let _ = signals().thread_block();
 }
 
-/// Takes the signals while a function runs.
+/// Runs a function that receives the signal.
 pub fn noticed<T>(edit: impl FnOnce() -> T) -> T {
     #[cfg(unix)]
     let _ = signals().thread_unblock();

@@ -91,7 +91,7 @@ fn columns_cut_to_the_window(place: &Place) -> Result<(), Failed> {
 }
 
 feature_trial!(interrupt_of_a_join);
-/// A join in which one poll lasts: it stops at once, and leaves no work behind.
+/// An aggregate over a join would never return to the runtime without pauses.
 fn interrupt_of_a_join(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &["./weather"])?;
     shell.line("SELECT count(*) FROM weather a, weather b, weather c, weather d WHERE a.wind + b.wind + c.wind < d.wind;")?;
@@ -105,6 +105,23 @@ fn interrupt_of_a_join(place: &Place) -> Result<(), Failed> {
     assert!(waited.as_secs() < 20, "{waited:?}");
     shell.line("SELECT 40 + 2 AS answer;")?;
     shell.expect("| 42     |")
+}
+
+feature_trial!(interrupt_between_statements);
+/// Ctrl-C ends a script even if it comes just as a statement has ended.
+fn interrupt_between_statements(place: &Place) -> Result<(), Failed> {
+    let script = format!("{}SELECT 'last' AS s;\n", "SELECT 1 AS a;\n".repeat(20_000));
+    std::fs::write(place.0.join("many.sql"), script)?;
+    let mut shell = Terminal::open(place, &["-q", "--format", "csv"])?;
+    for _ in 0..5 {
+        shell.line("\\i many.sql")?;
+        shell.expect("a\n1\na\n1\n")?;
+        shell.keys(CTRL_C)?;
+        shell.expect("Interrupted.")?;
+        shell.prompt()?;
+    }
+    assert!(!shell.text().contains("last"));
+    Ok(())
 }
 
 feature_trial!(leaving_at_the_second_interrupt);
@@ -201,7 +218,7 @@ feature_trial!(watch);
 fn watch(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &[])?;
     shell.line("\\watch")?;
-    shell.expect("Error: there is no statement to repeat yet")?;
+    shell.expect("Error: no statement has run yet that could be repeated")?;
     shell.line("SELECT 40 + 2 AS answer;")?;
     shell.expect("| 42     |")?;
     shell.line("\\watch 0 3")?;

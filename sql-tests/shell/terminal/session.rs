@@ -136,7 +136,7 @@ fn resizing(place: &Place) -> Result<(), Failed> {
     shell.keys(first)?;
     shell.expect(first)?;
     shell.resize(40)?;
-    // What is typed before the shell has drawn the line anew is drawn for the old window.
+    // The shell draws keys for the old window until it notices the new size.
     shell.wait("the line in a narrow window", |text| {
         text.ends_with("\n window will be' AS text,")
     })?;

@@ -72,7 +72,7 @@ impl ArrayInsert {
         self
     }
 
-    /// Reserves memory from this budget. The default is no limit. Sorting the rows takes about three times their size.
+    /// Reserves memory from this budget. By default, there is no limit. Sorting the rows takes about three times their size.
     pub fn memory(mut self, budget: Arc<dyn MemoryBudget>) -> Self {
         self.memory = budget;
         self

@@ -118,7 +118,7 @@ impl ArrayScan {
         self
     }
 
-    /// Reserves memory from this budget. The default is no limit.
+    /// Reserves memory from this budget. By default, there is no limit.
     pub fn memory(mut self, budget: Arc<dyn MemoryBudget>) -> Self {
         self.memory = budget;
         self
@@ -241,7 +241,7 @@ impl ArrayScan {
                 columns.collect::<Result<Vec<_>>>()?
             }
         };
-        // An unreadable column is an error even if the array has no tiles.
+        // If a column can't be read, the scan fails even if the array has no tiles.
         for number in &projection {
             let column = array.table.types.get(*number);
             column

@@ -29,7 +29,7 @@ pub fn statements() -> impl Iterator<Item = (String, String)> {
 ///
 /// # Errors
 ///
-/// Fails if there is none.
+/// Fails if no name of a statement begins like that.
 pub fn grammar(statement: &str) -> Result<String> {
     let wanted = statement
         .split_whitespace()
@@ -56,7 +56,7 @@ pub fn grammar(statement: &str) -> Result<String> {
         let names = STATEMENTS.iter().map(|syntax| syntax.name);
         let similar = report::did_you_mean(&wanted, names, "\\h ");
         return Err(report::message(format!(
-            "there is no syntax of '{statement}' to show; '\\h' lists the statements{similar}"
+            "no statement begins with '{statement}'; '\\h' lists the statements{similar}"
         )));
     }
     Ok(texts.join("\n"))

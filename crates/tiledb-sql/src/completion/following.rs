@@ -2,7 +2,7 @@
 
 use super::tokens::Token;
 
-/// What may follow.
+/// The words that may follow.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FollowingWords {
     /// One of these keywords.

@@ -18,6 +18,7 @@ use self::wanted::{NamedTable, TypedWord, WantedWord, wanted};
 use self::words::SessionNames;
 use crate::commands::{COMMANDS, syntax_names};
 use crate::describe::is_path;
+use crate::names::{KEYWORDS, in_quotes, sql_name};
 use crate::printing::OutputFormat;
 
 /// Completes the text that a user types into a session.
@@ -174,7 +175,7 @@ impl Completion {
         let mut pairs = names(word, columns);
         // A list of all keywords and functions would be too long.
         if !word.is_quoted && !word.typed.is_empty() {
-            let words = words::KEYWORDS.iter().map(|word| (*word).to_owned());
+            let words = KEYWORDS.iter().map(|word| (*word).to_owned());
             pairs.extend(keywords(word, words));
             pairs.extend(functions(word, self.names.functions()));
         }
@@ -204,23 +205,14 @@ fn names(word: &TypedWord, mut names: Vec<String>) -> Vec<Pair> {
     let fits = |name: &String| name.to_lowercase().starts_with(&typed);
     let names = names.into_iter().filter(fits);
     let pairs = names.map(|name| Pair {
-        replacement: if word.is_quoted || needs_quotes(&name) {
-            format!("\"{}\"", name.replace('"', "\"\""))
+        replacement: if word.is_quoted {
+            in_quotes(&name)
         } else {
-            name.clone()
+            sql_name(&name)
         },
         display: name,
     });
     pairs.collect()
-}
-
-fn needs_quotes(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let is_keyword = |word: &&str| word.eq_ignore_ascii_case(name);
-    !name.chars().all(plain)
-        || name.starts_with(|c: char| c.is_ascii_digit())
-        || name.is_empty()
-        || words::KEYWORDS.iter().any(is_keyword)
 }
 
 /// Keywords that begin like a word, in the case in which the user types it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::options::TableOptions;
+use tiledb_engine::write::create::ARRAY_OPTIONS;
 use tokio::runtime::Handle;
 
 use super::wanted::NamedTable;
@@ -54,100 +55,11 @@ pub const STATEMENTS: [&str; 40] = [
     "quit",
 ];
 
-/// Keywords inside of statements.
-pub const KEYWORDS: [&str; 85] = [
-    "ALL",
-    "AND",
-    "ANTI JOIN",
-    "AS",
-    "ASC",
-    "BETWEEN",
-    "BY",
-    "CASE",
-    "CAST",
-    "CROSS JOIN",
-    "CUBE",
-    "CURRENT ROW",
-    "DATE",
-    "DEFAULT",
-    "DESC",
-    "DISTINCT",
-    "DISTINCT ON",
-    "ELSE",
-    "END",
-    "ESCAPE",
-    "EXCEPT",
-    "EXCLUDE",
-    "EXISTS",
-    "EXTRACT",
-    "FALSE",
-    "FILTER",
-    "FIRST",
-    "FOLLOWING",
-    "FOR SYSTEM_TIME AS OF",
-    "FROM",
-    "FULL JOIN",
-    "GROUP BY",
-    "GROUPING SETS",
-    "HAVING",
-    "ILIKE",
-    "IN",
-    "INNER JOIN",
-    "INTERSECT",
-    "INTERVAL",
-    "INTO",
-    "IS NOT NULL",
-    "IS NULL",
-    "JOIN",
-    "LAST",
-    "LATERAL",
-    "LEFT JOIN",
-    "LIKE",
-    "LIMIT",
-    "LOCATION",
-    "NATURAL JOIN",
-    "NOT",
-    "NULL",
-    "NULLS FIRST",
-    "NULLS LAST",
-    "OFFSET",
-    "ON",
-    "OPTIONS",
-    "OR",
-    "ORDER BY",
-    "OVER",
-    "PARTITION BY",
-    "PARTITIONED BY",
-    "PRECEDING",
-    "PRIMARY KEY",
-    "QUALIFY",
-    "RIGHT JOIN",
-    "ROLLUP",
-    "ROWS",
-    "SELECT",
-    "SEMI JOIN",
-    "SET",
-    "STORED AS",
-    "THEN",
-    "TIMESTAMP",
-    "TO",
-    "TRUE",
-    "UNION",
-    "UNION ALL",
-    "USING",
-    "VALUES",
-    "WHEN",
-    "WHEN MATCHED THEN",
-    "WHEN NOT MATCHED THEN",
-    "WHERE",
-    "WITH ORDER",
-];
-
 /// What the names of functions begin with that only plans use.
 const INTERNAL: &str = "tiledb_";
 
-/// Options of statements that are not among those of tables of arrays.
-const OTHER_OPTIONS: [&str; 26] = [
+/// Options of statements that belong to object stores, to files or to COPY.
+const OTHER_OPTIONS: [&str; 17] = [
     "aws.access_key_id",
     "aws.allow_http",
     "aws.endpoint",
@@ -163,17 +75,8 @@ const OTHER_OPTIONS: [&str; 26] = [
     "gcp.application_credentials_path",
     "gcp.service_account_key",
     "gcp.service_account_path",
-    "tiledb.allows_duplicates",
-    "tiledb.array_type",
-    "tiledb.capacity",
-    "tiledb.cell_order",
     "tiledb.choose_by",
-    "tiledb.coords_filters",
-    "tiledb.current_domain",
     "tiledb.domains_from",
-    "tiledb.offsets_filters",
-    "tiledb.tile_order",
-    "tiledb.validity_filters",
 ];
 
 /// The longest wait after Tab was pressed.
@@ -281,9 +184,10 @@ impl SessionNames {
 
     /// Options of statements.
     pub fn options(&self) -> Vec<String> {
-        let of_tables = TableOptions::names().map(|name| format!("tiledb.{name}"));
+        let of_arrays = TableOptions::names().chain(ARRAY_OPTIONS);
+        let of_arrays = of_arrays.map(|name| format!("tiledb.{name}"));
         let others = OTHER_OPTIONS.iter().map(|name| (*name).to_owned());
-        of_tables.chain(others).collect()
+        of_arrays.chain(others).collect()
     }
 
     /// Functions that are tables.

@@ -21,8 +21,8 @@ use crate::write::create::literal::{LiteralValue, show_element};
 /// What the name of a suggested enumeration ends with.
 const SUGGESTED: &str = " (suggested)";
 
-/// Whether an enumeration was made from the values of the first rows, so that later rows may have others. Its name shows it, because
-/// the schema has no other place for it that outlives changes of the schema.
+/// Whether COPY made an enumeration from the values of its rows, so that later rows may bring new ones. The name of the enumeration
+/// shows this, because the name stays the same when the schema evolves.
 pub fn is_suggested_enumeration(name: &str) -> bool {
     name.ends_with(SUGGESTED)
 }
@@ -264,7 +264,7 @@ impl ArrayBuilder {
         })
     }
 
-    /// Makes an attribute an enumeration of these values, whose name shows that nobody has chosen them.
+    /// Makes an attribute an enumeration of these values. The name of the enumeration shows that the user didn't choose it.
     pub fn suggest_enumeration(&mut self, attribute: &str, values: Vec<String>) {
         if !self.may_be_enumerated(attribute) {
             return;
