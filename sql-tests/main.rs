@@ -20,6 +20,7 @@
 mod support;
 
 mod changes;
+mod clouds;
 mod fuzz;
 mod golden;
 mod hostile;

@@ -15,6 +15,7 @@ pub const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_tiledb-sql");
 /// An empty folder where the shell runs, and looks for the home of its user.
 pub struct Place(pub PathBuf);
 
+#[derive(Debug)]
 pub struct Ran {
     pub out: String,
     pub err: String,

@@ -20,7 +20,7 @@ use tiledb_engine::{Error, Result};
 use url::Url;
 
 use crate::options::settings::TileDbSettings;
-use crate::stores::location::{check_no_secret, local, locate};
+use crate::stores::location::{has_store, local, locate};
 use crate::stores::runtime::ArrayRuntime;
 
 /// Groups read at the same time.
@@ -271,7 +271,6 @@ impl MemberStores {
         if names_file(uri) {
             return self.local(uri);
         }
-        check_no_secret(uri)?;
         self.look_up(uri, uri).await;
         locate(uri, &self.runtime)
     }
@@ -298,18 +297,11 @@ impl MemberStores {
 
     /// Looks up a table of the session, only to register the store of `uri` if it is missing.
     async fn look_up(&self, uri: &str, table: &str) {
-        if !self.has_store(uri)
+        if !has_store(uri, &self.runtime)
             && let Some(schema) = self.view().and_then(|view| view.schema)
         {
             let _ = schema.table(table).await;
         }
-    }
-
-    fn has_store(&self, uri: &str) -> bool {
-        let is_url = uri.contains("://");
-        !is_url
-            || Url::parse(uri)
-                .is_ok_and(|url| self.runtime.object_store_registry.get_store(&url).is_ok())
     }
 }
 

@@ -65,7 +65,7 @@ mod tests {
 
     use super::{AttachAs, GroupStatement, first_word};
     use crate::options::TableOptions;
-    use crate::stores::statement::StoreOptions;
+    use tiledb_stores::StoreOptions;
 
     fn parsed(sql: &str) -> GroupStatement {
         GroupStatement::parse(sql).unwrap().unwrap()
@@ -138,7 +138,7 @@ mod tests {
         ];
         assert_eq!(options, TableOptions::from_pairs(pairs).unwrap());
         let region = ("aws.region".to_owned(), "eu-west-1".to_owned());
-        assert_eq!(store_options.0, [region]);
+        assert_eq!(store_options, [region].into_iter().collect());
         assert_eq!(format!("{store_options:?}"), "{\"aws.region\"}");
     }
 

@@ -17,13 +17,13 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use tiledb_engine::format::names::last_component;
 use tiledb_engine::storage::Location;
 use tiledb_engine::{Error, ErrorKind, Result};
+use tiledb_stores::StoreOptions;
 
 use super::detach_group;
 use super::group::{AttachAs, TileDbGroup};
+use crate::options::TableOptions;
 use crate::options::encryption::shown_name;
 use crate::options::secrets::StatementSecrets;
-use crate::options::{TableOptions, is_store_option};
-use crate::stores::statement::StoreOptions;
 
 /// A statement about groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl StatementTokens {
             attach_as,
             if_not_exists,
             options: TableOptions::from_pairs(pairs)?,
-            store_options: StoreOptions(store_options),
+            store_options: store_options.into_iter().collect(),
         })
     }
 
@@ -212,7 +212,7 @@ impl StatementTokens {
         self.among_options = true;
         while self.rest.next_if_eq(&Token::RParen).is_none() {
             if let Some((key, value)) = self.option()? {
-                let list = if is_store_option(&key) {
+                let list = if StoreOptions::is_store_option(&key) {
                     &mut of_stores
                 } else {
                     &mut ours

@@ -19,6 +19,7 @@ use crate::options::TableOptions;
 use crate::options::settings::TileDbSettings;
 use crate::scan::planning::shown;
 use crate::scan::query::{ScanFilters, ScanQuery};
+use crate::stores::runtime::ArrayRuntime;
 
 /// A condition on the columns of an array.
 pub(super) type CellScanCondition = Arc<dyn PhysicalExpr>;
@@ -87,9 +88,9 @@ impl CellScan {
         });
         let failed =
             |e| Error::storage("cells that the statement depends on cannot be read").with_source(e);
-        let runtime = self.context.runtime_env();
+        let runtime = ArrayRuntime::of_config(config, self.context.runtime_env());
         let table = Arc::clone(&self.table);
-        let source = query.plan(table, &self.labels, runtime.as_ref()).await;
+        let source = query.plan(table, &self.labels, &runtime).await;
         let plan: Arc<dyn ExecutionPlan> =
             DataSourceExec::from_data_source(source.map_err(failed)?);
         collect(plan, Arc::clone(&self.context))

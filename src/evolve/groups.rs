@@ -11,7 +11,6 @@
 //! show whether it is an array or a group.
 
 use datafusion::catalog::Session;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -25,6 +24,7 @@ use super::once::{ChangeFunction, FinishedAlteration, PendingAlteration};
 use crate::catalog::AttachedGroups;
 use crate::functions::arguments::{FunctionCall, FunctionTarget, text};
 use crate::stores::location::locate;
+use crate::stores::runtime::ArrayRuntime;
 use crate::table::url_table::ParsedLocation;
 
 const MEMBER_NAME: &str = "name";
@@ -114,7 +114,7 @@ impl ChangeFunction for AddMember {
 }
 
 /// The location of a member, or the path to it from the group's folder.
-fn place(member: &str, runtime: &RuntimeEnv) -> Result<std::result::Result<Location, String>> {
+fn place(member: &str, runtime: &ArrayRuntime) -> Result<std::result::Result<Location, String>> {
     let is_whole =
         member.contains("://") || member.starts_with(['/', '~', std::path::MAIN_SEPARATOR]);
     if !is_whole {

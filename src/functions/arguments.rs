@@ -14,10 +14,10 @@ use tiledb_engine::{Error, Result};
 use crate::options::encryption::{OTHER_WAYS, shown_name};
 use crate::options::settings::TileDbSettings;
 use crate::options::{TableOptions, is_creation, is_known, is_of_copy, is_secret, unknown_of};
-use crate::stores::location::{self, with_key};
+use crate::stores::location::{self, has_store, with_key};
 use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
-use crate::table::url_table::{ParsedLocation, has_store, looks_like_location};
+use crate::table::url_table::{ParsedLocation, looks_like_location};
 
 /// What options may begin with.
 const PREFIX: &str = "tiledb.";
@@ -236,12 +236,12 @@ impl NameResolver {
         let named = ParsedLocation::parse(&call.target)?;
         let query = named.pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         let options = TableOptions::from_pairs(query.chain(call.pairs()))?;
-        if !has_store(&self.runtime, &named.path) {
+        if !has_store(&named.path, &self.runtime) {
             // The table is ignored: the lookup may register the store.
             let reference = TableReference::bare(named.path.as_str());
             let asked = self.look_up(reference).await;
             if let Err(e) = asked
-                && !has_store(&self.runtime, &named.path)
+                && !has_store(&named.path, &self.runtime)
             {
                 return Err(Error::storage("the object store cannot be used").with_source(e));
             }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::common::Column;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use futures::future::try_join_all;
@@ -35,11 +34,12 @@ use tiledb_engine::{Error, Result};
 use self::reader::{LabelReader, LabelSource};
 use self::scan::LabelScan;
 use crate::stores::location::{local, locate};
+use crate::stores::runtime::ArrayRuntime;
 
 /// Where the arrays of labels are found.
 pub(crate) struct LabelSurroundings<'a> {
     /// The object stores of the session.
-    pub(crate) runtime: &'a RuntimeEnv,
+    pub(crate) runtime: &'a ArrayRuntime,
     /// The arrays of labels that may be opened outside the folder that was opened.
     pub(crate) external: &'a ExternalMembers,
 }
@@ -407,7 +407,7 @@ mod tests {
         let key = Arc::new(tiledb_engine::EncryptionKey::new(&[7; 32]));
         let array = Storage::new(Location::local("/d/a").unwrap()).with_encryption_key(Some(key));
         let surroundings = LabelSurroundings {
-            runtime: &RuntimeEnv::default(),
+            runtime: &ArrayRuntime::new(Arc::default(), tiledb_engine::Engine::shared()),
             external: &ExternalMembers::None,
         };
         for external in [false, true] {

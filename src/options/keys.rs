@@ -15,9 +15,6 @@ use crate::options::settings::EXTERNAL_MEMBERS;
 /// The prefix of our options.
 pub(super) const PREFIX: &str = "tiledb";
 
-/// Prefixes of options that configure object stores.
-const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
-
 /// Every option with its possible values.
 pub(super) const KNOWN: [(&str, &str); 16] = [
     (
@@ -90,11 +87,6 @@ pub(crate) const COPY_OPTIONS: [&str; 2] = ["choose_by", "domains_from"];
 /// Whether `key`, with or without the prefix, is for COPY alone.
 pub(crate) fn is_of_copy(key: &str) -> bool {
     COPY_OPTIONS.contains(&without_prefix(key))
-}
-
-/// Whether `key` configures an object store.
-pub(crate) fn is_store_option(key: &str) -> bool {
-    STORE_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether `key`, with or without the prefix, is one of our options.

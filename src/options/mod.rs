@@ -9,21 +9,22 @@
 pub(crate) mod encryption;
 mod keys;
 pub(crate) mod names;
+mod network;
 mod read_only;
 pub mod secrets;
 pub mod settings;
-mod similar;
 
 #[cfg(test)]
 mod tests;
 
 pub use keys::TileDbTableOptions;
 pub use read_only::ReadOnly;
-pub use similar::most_similar;
+pub use tiledb_stores::most_similar;
+
+pub(crate) use network::SharedLimits;
 
 pub(crate) use keys::{
-    COPY_OPTIONS, has_prefix, is_creation, is_known, is_of_copy, is_secret, is_store_option,
-    unknown_of,
+    COPY_OPTIONS, has_prefix, is_creation, is_known, is_of_copy, is_secret, unknown_of,
 };
 
 use std::collections::HashMap;
@@ -38,6 +39,7 @@ use tiledb_engine::filter::EncryptionKey;
 use tiledb_engine::scan::EmptyCells;
 use tiledb_engine::storage::ExternalMembers;
 use tiledb_engine::{Error, OpenOptions, Result, ResultExt};
+use tiledb_stores::StoreOptions;
 
 use self::encryption::{KEY, KEY_FILE, KEY_VARIABLE};
 use self::keys::{unknown, without_prefix};
@@ -350,7 +352,7 @@ fn of_arrays(options: &HashMap<String, String>) -> Vec<(&str, &str)> {
     let mut ours: Vec<_> = options
         .iter()
         .map(|(key, value)| (key.strip_prefix("format.").unwrap_or(key), value.as_str()))
-        .filter(|(key, _)| !is_store_option(key))
+        .filter(|(key, _)| !StoreOptions::is_store_option(key))
         .collect();
     ours.sort_unstable();
     ours

@@ -1,5 +1,5 @@
 //! Settings of a session: those that switch special ways of answering queries on and off, and what members of groups may
-//! make a session open.
+//! make a session open, and limits of requests to object stores.
 //!
 //! Each special way gives the same answer as the general one, faster, for some kind of query. A setting switches it
 //! off, to measure its gain or to work around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL`
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tiledb_engine::Error;
 use tiledb_engine::storage::ExternalMembers;
 
-use crate::options::most_similar;
+use crate::options::{SharedLimits, most_similar};
 
 const PREFIX: &str = "tiledb";
 
@@ -30,11 +30,14 @@ macro_rules! settings {
             $($(#[doc = $doc])* pub $name: bool,)*
             /// Where members of groups and arrays of labels may lie outside the folder that was attached or opened.
             pub external_members: ExternalMembers,
+            /// How long object stores may take.
+            #[serde(skip)]
+            pub(crate) limits: SharedLimits,
         }
 
         impl Default for TileDbSettings {
             fn default() -> Self {
-                Self { $($name: true,)* external_members: ExternalMembers::None }
+                Self { $($name: true,)* external_members: ExternalMembers::None, limits: SharedLimits::default() }
             }
         }
 
@@ -70,15 +73,22 @@ macro_rules! settings {
                     })?;
                     return Ok(());
                 }
+                if let Some(set) = self.limits.set(key, value) {
+                    return set.map_err(|why| {
+                        DataFusionError::Configuration(format!("'{PREFIX}.{key}' {why}"))
+                    });
+                }
                 let Some(switch) = self.switch(key) else {
                     let names = Self::NAMES.iter().copied().chain([EXTERNAL_MEMBERS]);
+                    let names = names.chain(SharedLimits::NAMES);
                     let similar = match most_similar(key, names) {
                         Some(similar) => format!("; did you mean '{PREFIX}.{similar}'?"),
                         None => String::new(),
                     };
+                    let limits = SharedLimits::NAMES.join(", ");
                     let known = Self::NAMES.join(", ");
                     return Err(DataFusionError::Configuration(format!(
-                        "there is no setting '{PREFIX}.{key}' of a session{similar} (there are {known}, {EXTERNAL_MEMBERS})"
+                        "there is no setting '{PREFIX}.{key}' of a session{similar} (there are {known}, {EXTERNAL_MEMBERS}, {limits})"
                     )));
                 };
                 *switch = value.to_ascii_lowercase().parse().map_err(|_| {
@@ -90,7 +100,7 @@ macro_rules! settings {
             }
 
             fn entries(&self) -> Vec<ConfigEntry> {
-                vec![$(ConfigEntry {
+                let mut entries = vec![$(ConfigEntry {
                     key: format!("{PREFIX}.{}", stringify!($name)),
                     value: Some(self.$name.to_string()),
                     description: concat!($($doc,)*).trim_ascii(),
@@ -98,7 +108,9 @@ macro_rules! settings {
                     key: format!("{PREFIX}.{EXTERNAL_MEMBERS}"),
                     value: Some(self.external_members.to_string()),
                     description: "Members of groups and arrays of labels outside the attached folder: none, same_store, or URL prefixes with commas between them.",
-                }]
+                }];
+                entries.extend(self.limits.entries(PREFIX));
+                entries
             }
         }
     };
@@ -147,7 +159,7 @@ mod tests {
         let mut settings = TileDbSettings::default();
         let ways = |settings: &TileDbSettings, value: &str| {
             let entries = settings.entries().into_iter();
-            let mut ways = entries.filter(|e| e.key != "tiledb.external_members");
+            let mut ways = entries.filter(|e| e.key.starts_with("tiledb.enable_"));
             ways.all(|e| e.value.as_deref() == Some(value))
         };
         assert!(ways(&settings, "true"));
@@ -159,7 +171,9 @@ mod tests {
         settings
             .set("external_members", "s3://b/x/, /data")
             .unwrap();
-        let shown = settings.entries().pop().and_then(|entry| entry.value);
+        let entries = settings.entries().into_iter();
+        let shown = entries.filter(|entry| entry.key == "tiledb.external_members");
+        let shown = shown.last().and_then(|entry| entry.value);
         assert_eq!(shown.as_deref(), Some("s3://b/x/,/data"));
         let wrong = settings.set("external_members", "here").unwrap_err();
         assert!(wrong.to_string().contains("same_store"), "{wrong}");

@@ -94,7 +94,7 @@ impl ScanQuery {
         self: Arc<Self>,
         table: Arc<ArrayTable>,
         labels: &LabelColumns,
-        runtime: &RuntimeEnv,
+        runtime: &ArrayRuntime,
     ) -> Result<TileDbSource> {
         let planned = self.planned(table, labels, runtime).await?;
         Ok(TileDbSource::new(self, planned))
@@ -107,7 +107,7 @@ impl ScanQuery {
         table: &Arc<ArrayTable>,
         labels: &LabelColumns,
         renewal: ScanRenewal,
-        runtime: &RuntimeEnv,
+        runtime: &ArrayRuntime,
     ) -> Result<TileDbSource> {
         let mut table = Arc::clone(table);
         let mut renewals = 0;
@@ -142,7 +142,7 @@ impl ScanQuery {
         &self,
         old: &PlannedScan,
         fixed: bool,
-        runtime: &RuntimeEnv,
+        runtime: &ArrayRuntime,
     ) -> Result<Option<PlannedScan>> {
         let known = &old.plan.spec.table;
         let successor = known.snapshot.successor(fixed).await;
@@ -177,7 +177,7 @@ impl ScanQuery {
         &self,
         table: Arc<ArrayTable>,
         labels: &LabelColumns,
-        runtime: &RuntimeEnv,
+        runtime: &ArrayRuntime,
     ) -> Result<PlannedScan> {
         self.check_readable(&table, labels)?;
         let (mut subarray, residual) = self.ranges(&table)?;

@@ -15,7 +15,7 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::dialect::{Dialect as SqlDialect, dialect_from_str};
 
 use super::depth::StatementDepth;
-use super::locations::{prepare, prepare_store};
+use super::locations::{LocationReader, prepare, prepare_store};
 use super::plan::plan_statement;
 use super::secrets::without_secrets;
 use super::suggestions::with_suggestion;
@@ -24,7 +24,6 @@ use crate::catalog::{GroupStatement, attached_notice, first_word};
 use crate::error::to_datafusion_error;
 use crate::evolve::alter::AlterTable;
 use crate::options::ReadOnly;
-use crate::stores::location::check_no_secret;
 use crate::table::url_table::looks_like_location;
 use crate::upstream::generic_dialect::GenericWithTimes;
 
@@ -61,9 +60,8 @@ use crate::upstream::generic_dialect::GenericWithTimes;
 /// # Errors
 ///
 /// Fails if the text isn't a single statement, if a chain of its operators is longer than the session's [`StatementDepth`], or if
-/// the statement fails. Options of object stores, such as `aws.region`, need the [`StatementStores`](crate::StatementStores) of the
-/// session. Without them, register the store with `SessionContext::register_object_store`. Errors never contain secrets of the
-/// statement.
+/// the statement fails. Options of object stores, such as `aws.region`, work for arrays, and for files in a session with a
+/// [`StoreRegistry`](crate::StoreRegistry). Errors never contain secrets of the statement.
 pub async fn execute(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
     Ok(match start(ctx, sql).await? {
         StartedStatement::Rows { frame, .. } => *frame,
@@ -214,7 +212,7 @@ async fn started(ctx: &SessionContext, sql: &str) -> Result<StartedStatement> {
 async fn run_group_statement(
     ctx: &SessionContext,
     state: &SessionState,
-    statement: GroupStatement,
+    mut statement: GroupStatement,
 ) -> Result<StartedStatement> {
     let mut attached = None;
     if let GroupStatement::Attach {
@@ -222,10 +220,9 @@ async fn run_group_statement(
         name,
         store_options,
         ..
-    } = &statement
+    } = &mut statement
     {
-        check_no_secret(uri).map_err(to_datafusion_error)?;
-        prepare_store(state, uri, store_options).await?;
+        *uri = prepare_store(state, uri, store_options, LocationReader::Arrays).await?;
         attached = Some(name.clone());
     }
     statement.run(ctx).await.map_err(to_datafusion_error)?;

@@ -25,11 +25,13 @@ use crate::functions;
 use crate::optimizer;
 use crate::options;
 use crate::options::TileDbTableOptions;
+use crate::options::settings::TileDbSettings;
 use crate::session::factory::TileDbTableFactory;
 use crate::statements::changes;
 use crate::statements::one_moment;
 use crate::statements::written;
 use crate::stores::location::storage;
+use crate::stores::registry::StoreRegistry;
 use crate::stores::runtime::ArrayRuntime;
 use crate::table::open::open_columns;
 use crate::table::session::rebuild;
@@ -37,7 +39,7 @@ use crate::table::url_table;
 use crate::upstream::chains;
 
 /// The name of arrays in `STORED AS`.
-const STORED_AS: &str = "TILEDB";
+pub(super) const STORED_AS: &str = "TILEDB";
 
 /// Adds support for arrays to a session: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, paths or
 /// URLs of arrays as table names (`SELECT * FROM '/data/array'`), the table [`functions`] that describe arrays (`SELECT
@@ -114,6 +116,7 @@ pub(super) fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     chains::install(builder);
     written::install(builder);
 
+    share_limits(builder);
     let options = Arc::clone(builder.config().get_or_insert_default().options());
     let from_session = || TableOptions::default_from_session_config(&options);
     let table_options = builder.table_options().get_or_insert_with(from_session);
@@ -146,6 +149,21 @@ pub(super) fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     let runtime = ArrayRuntime::of_config(builder.config().get_or_insert_default(), runtime);
     *builder.catalog_list() = Some(with_paths(catalogs, runtime));
     Ok(())
+}
+
+/// Gives a session limits of its own: those of its registry of stores, or others that no session shares.
+fn share_limits(builder: &mut SessionStateBuilder) {
+    let factories = builder.table_factories().get_or_insert_default();
+    if factories.contains_key(STORED_AS) {
+        return;
+    }
+    let config = builder.config().get_or_insert_default();
+    let mut settings = TileDbSettings::of(config.options());
+    settings.limits = match config.get_extension::<StoreRegistry>() {
+        Some(registry) => registry.limits().clone(),
+        None => settings.limits.unshared(),
+    };
+    config.options_mut().extensions.insert(settings);
 }
 
 /// Whether a session has everything that can only be added by rebuilding it.

@@ -34,10 +34,12 @@ impl StatementStores for FakeStores {
         if made.contains("refused") {
             return Err(DataFusionError::Configuration(format!("no store: {made}")));
         }
-        let is_new = request.registered.is_none();
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.push(made);
-        Ok(is_new.then(|| Arc::clone(&self.objects) as _))
+        let is_ours = matches!(request.url.scheme(), "fake" | "file");
+        let registered = request.registered;
+        let store = registered.unwrap_or_else(|| Arc::clone(&self.objects) as _);
+        Ok(is_ours.then_some(store))
     }
 
     fn replace(&self, location: &str, format: &str) -> Option<String> {

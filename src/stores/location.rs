@@ -5,7 +5,6 @@ use std::path::is_separator;
 use std::sync::Arc;
 
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use object_store::path::Path;
 use tiledb_engine::error::has_password;
 use tiledb_engine::storage::{Location, Storage};
@@ -41,30 +40,37 @@ pub(crate) fn expand_home(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// The location of a user's `path`: on this machine, or in an object store that the runtime knows.
-pub(crate) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
+/// The location of a user's `path`: on this machine, in a store that the program registered, or in one that the engine makes.
+pub(crate) fn locate(path: &str, runtime: &ArrayRuntime) -> Result<Location> {
     let Some((scheme, _)) = path.split_once("://") else {
         return local(&expand_home(path), runtime);
     };
     if scheme.eq_ignore_ascii_case("file") {
         return local(path, runtime);
     }
-    check_no_secret(path)?;
     let shown = Location::without_secrets(path);
     let bad =
         |why: String| Error::invalid(format!("'{shown}' cannot be used as a location: {why}"));
-    let url = Url::parse(path).map_err(|e| bad(e.to_string()))?;
-    let root = format!("{}://{}", url.scheme(), url.authority());
-    let shown_root = Location::without_secrets(&root);
-    let store_url = ObjectStoreUrl::parse(&root).map_err(|e| bad(e.to_string()))?;
-    // DataFusion's own error calls this a bug of DataFusion.
-    let store = runtime.object_store(&store_url).map_err(|_| {
-        Error::unsupported(format!(
-            "no object store is registered for '{shown_root}': register one with the session's runtime first"
-        ))
-    })?;
-    let path_in_store = Path::from_url_path(url.path()).map_err(|e| bad(e.to_string()))?;
-    Ok(Location::new(store, path_in_store, path))
+    let url = Url::parse(path);
+    if !url
+        .as_ref()
+        .is_ok_and(|url| runtime.engine().stores().is_stand_in(url))
+    {
+        check_no_secret(path)?;
+    }
+    let url = url.map_err(|e| bad(e.to_string()))?;
+    match runtime.session_store(&url) {
+        Some(store) => {
+            let path_in_store = Path::from_url_path(url.path()).map_err(|e| bad(e.to_string()))?;
+            Ok(Location::new(store, path_in_store, path))
+        }
+        None => Location::open_within(path, runtime.engine(), &runtime.limits()),
+    }
+}
+
+/// Whether there is an object store for a location. Paths always have one.
+pub(crate) fn has_store(path: &str, runtime: &ArrayRuntime) -> bool {
+    !path.contains("://") || locate(path, runtime).is_ok()
 }
 
 /// Fails if a URL holds a password or a signature: no store takes them from there, and names of tables and locations are
@@ -92,7 +98,7 @@ pub(crate) fn check_no_secret(path: &str) -> Result<()> {
 
 /// A folder of this machine. If DataFusion's own store of files has been replaced by another, requests go through that
 /// one.
-pub(crate) fn local(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
+pub(crate) fn local(path: &str, runtime: &ArrayRuntime) -> Result<Location> {
     let location = Location::local(path)?;
     let files = runtime.object_store(ObjectStoreUrl::local_filesystem());
     Ok(match files {

@@ -3,5 +3,6 @@
 pub(crate) mod budget;
 pub(crate) mod location;
 pub(crate) mod place;
+pub mod registry;
 pub(crate) mod runtime;
 pub mod statement;

@@ -1,6 +1,6 @@
 //! Where an array or a group is, as programs say it.
 
-use tiledb_engine::{Location, Result};
+use tiledb_engine::{Engine, Location, Result};
 
 use super::location::{expand_home, locate};
 use super::runtime::ArrayRuntime;
@@ -40,12 +40,12 @@ impl From<Location> for ArrayPlace {
 }
 
 impl ArrayPlace {
-    /// The location, with the object stores of a session. Without one, a path must be of this machine.
+    /// The location, with the object stores of a session. Without one, the shared engine makes the store of a URL.
     pub(crate) fn locate(&self, runtime: Option<&ArrayRuntime>) -> Result<Location> {
         match (self, runtime) {
             (Self::Location(location), _) => Ok(location.clone()),
             (Self::Uri(uri), Some(runtime)) => locate(uri, runtime),
-            (Self::Uri(uri), None) => Location::local(&expand_home(uri)),
+            (Self::Uri(uri), None) => Location::open(&expand_home(uri), &Engine::shared()),
         }
     }
 }

@@ -4,9 +4,17 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use datafusion::catalog::Session;
+use datafusion::execution::object_store::ObjectStoreRegistry;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use object_store::ObjectStore;
 use tiledb_engine::Engine;
+use tiledb_stores::NetworkLimits;
+use url::Url;
+
+use super::registry::StoreRegistry;
+use crate::options::SharedLimits;
+use crate::options::settings::TileDbSettings;
 
 /// The runtime of a session, with its object stores and its memory pool, and the engine in which the session opens arrays.
 ///
@@ -15,20 +23,30 @@ use tiledb_engine::Engine;
 pub(crate) struct ArrayRuntime {
     env: Arc<RuntimeEnv>,
     engine: Engine,
+    /// The registry of `env`, if it is ours.
+    registry: Option<Arc<StoreRegistry>>,
+    limits: SharedLimits,
 }
 
 impl ArrayRuntime {
     pub(crate) fn new(env: Arc<RuntimeEnv>, engine: Engine) -> Self {
-        Self { env, engine }
+        Self {
+            env,
+            engine,
+            registry: None,
+            limits: SharedLimits::default(),
+        }
     }
 
     /// The runtime `env` of a session with this configuration.
     pub(crate) fn of_config(config: &SessionConfig, env: Arc<RuntimeEnv>) -> Self {
         let engine = config.get_extension::<Engine>();
-        Self::new(
+        Self {
             env,
-            engine.map_or_else(Engine::shared, |engine| Engine::clone(&engine)),
-        )
+            engine: engine.map_or_else(Engine::shared, |engine| Engine::clone(&engine)),
+            registry: config.get_extension::<StoreRegistry>(),
+            limits: TileDbSettings::of(config.options()).limits,
+        }
     }
 
     /// The runtime of a session.
@@ -50,6 +68,28 @@ impl ArrayRuntime {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Whether tables of files find the stores of this module, too.
+    pub(crate) fn serves_files(&self) -> bool {
+        self.registry.is_some()
+    }
+
+    /// The limits of requests to object stores now.
+    pub(crate) fn limits(&self) -> NetworkLimits {
+        self.limits.get()
+    }
+
+    /// The store of the session for a URL. DataFusion's own registry would confuse the containers of an account of Azure, so it
+    /// isn't asked for a URL with a user.
+    pub(crate) fn session_store(&self, url: &Url) -> Option<Arc<dyn ObjectStore>> {
+        match &self.registry {
+            Some(registry) => registry.get_store(url).ok(),
+            None if url.username().is_empty() && url.password().is_none() => {
+                self.env.object_store_registry.get_store(url).ok()
+            }
+            None => None,
+        }
     }
 }
 

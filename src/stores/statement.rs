@@ -14,9 +14,8 @@ use datafusion::error::Result;
 use object_store::ObjectStore;
 use tiledb_engine::Error;
 use tiledb_engine::storage::Location;
+use tiledb_stores::StoreOptions;
 use url::Url;
-
-use crate::options::is_store_option;
 
 /// Makes the object stores for the locations in statements.
 ///
@@ -57,8 +56,8 @@ use crate::options::is_store_option;
 /// ```
 #[async_trait]
 pub trait StatementStores: fmt::Debug + Send + Sync {
-    /// Makes the store for one location of a statement. The session registers the store before the statement runs. `None` leaves
-    /// the session's stores as they are.
+    /// Makes the store for one location of a statement. The session registers the store before the statement runs. `None` means
+    /// that no store is made here: then the session's own is used, or that of the [engine](crate::Engine).
     ///
     /// # Errors
     ///
@@ -95,35 +94,10 @@ impl SessionStores {
     }
 }
 
-/// The keys and values of a store's options. Values may be secrets, so `Debug` leaves them out.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct StoreOptions(pub(crate) Vec<(String, String)>);
-
-impl StoreOptions {
-    /// The keys, such as `aws.region`, with their values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
-    }
-
-    /// Whether the statement gives no option.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Removes the options of stores from those of a statement. They are in the order of their keys.
-    pub(crate) fn taken_from(options: &mut HashMap<String, String>) -> Self {
-        let mut taken: Vec<_> = options.extract_if(|key, _| is_store_option(key)).collect();
-        taken.sort_unstable();
-        Self(taken)
-    }
-}
-
-impl fmt::Debug for StoreOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set()
-            .entries(self.iter().map(|(key, _)| key))
-            .finish()
-    }
+/// Removes the options of stores from those of a statement.
+pub(crate) fn taken_store_options(options: &mut HashMap<String, String>) -> StoreOptions {
+    let taken = options.extract_if(|key, _| StoreOptions::is_store_option(key));
+    taken.collect()
 }
 
 /// Fails if a statement has an option of an object store that nobody has used. A program like datafusion-cli makes stores on its
@@ -139,7 +113,7 @@ pub(crate) fn check_used(
     };
     let unused = options
         .keys()
-        .filter(|key| is_store_option(key) && !is_used(key));
+        .filter(|key| StoreOptions::is_store_option(key) && !is_used(key));
     match unused.min() {
         Some(key) => Err(unused_option(key, location)),
         None => Ok(()),

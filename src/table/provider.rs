@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -59,10 +60,30 @@ pub struct TileDbTable {
 pub(super) enum LastOpened {
     /// Its columns, if it has not been scanned yet.
     Columns(Arc<ArrayColumns>),
+    /// The whole array, as the statement that is being planned has found it in a store behind a network.
+    Opened(Arc<ShownArray>, OpenedMoment),
     /// What the last query saw, so that the next one reads only what has changed.
     Seen(Arc<ShownArray>),
     /// What all queries see.
     Fixed(Arc<ShownArray>),
+}
+
+/// The moment at which an array was opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenedMoment {
+    at: Instant,
+    /// The changes of the engine until the array was listed.
+    changes: u64,
+}
+
+impl OpenedMoment {
+    /// A scan that begins within this time after its array was opened belongs to the same statement.
+    const STATEMENT: Duration = Duration::from_secs(1);
+
+    /// Whether what was opened serves a scan now, without being listed again.
+    fn is_now(&self, storage: &Storage) -> bool {
+        self.at.elapsed() < Self::STATEMENT && self.changes == storage.engine().changes()
+    }
 }
 
 /// An array at a time, and the columns it shows.
@@ -114,6 +135,18 @@ impl TileDbTable {
         storage: Storage,
         options: TableOptions,
     ) -> tiledb_engine::Result<Self> {
+        if storage.is_remote() {
+            // Its fragments come with its columns.
+            let changes = storage.engine().changes();
+            let table = Self::open_storage(storage, options).await?;
+            let mut last = table.last();
+            if let LastOpened::Seen(shown) = &*last {
+                let at = Instant::now();
+                *last = LastOpened::Opened(Arc::clone(shown), OpenedMoment { at, changes });
+            }
+            drop(last);
+            return Ok(table);
+        }
         let Some(columns) = ArrayColumns::read(&storage, options.window()?).await? else {
             return Self::open_storage(storage, options).await;
         };
@@ -195,7 +228,9 @@ impl TileDbTable {
     /// The array as it was last seen, perhaps without its fragments.
     pub(crate) fn last_seen(&self) -> Snapshot {
         match &*self.last() {
-            LastOpened::Seen(shown) | LastOpened::Fixed(shown) => shown.table.snapshot.clone(),
+            LastOpened::Seen(shown) | LastOpened::Fixed(shown) | LastOpened::Opened(shown, _) => {
+                shown.table.snapshot.clone()
+            }
             LastOpened::Columns(columns) => columns.without_fragments().clone(),
         }
     }
@@ -275,7 +310,12 @@ impl TileDbTable {
         let open = async {
             match &last {
                 LastOpened::Columns(columns) => columns.open(&self.storage, window).await,
-                LastOpened::Seen(shown) | LastOpened::Fixed(shown) => {
+                LastOpened::Opened(shown, moment) if moment.is_now(&self.storage) => {
+                    Ok(shown.table.snapshot.clone())
+                }
+                LastOpened::Seen(shown)
+                | LastOpened::Fixed(shown)
+                | LastOpened::Opened(shown, _) => {
                     shown.table.snapshot.reopen(&self.storage, window).await
                 }
             }
@@ -290,7 +330,7 @@ impl TileDbTable {
             }
         };
         let known = match &last {
-            LastOpened::Seen(last) => last.at(&snapshot),
+            LastOpened::Seen(last) | LastOpened::Opened(last, _) => last.at(&snapshot),
             _ => None,
         };
         let shown = match known {

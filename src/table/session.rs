@@ -104,7 +104,7 @@ impl TileDbSessionExt for SessionContext {
     }
 
     fn tiledb_location(&self, uri: &str) -> Result<Location> {
-        locate(uri, &self.runtime_env()).map_err(to_datafusion_error)
+        locate(uri, &ArrayRuntime::of_context(self)).map_err(to_datafusion_error)
     }
 
     fn tiledb_budget(&self, consumer: &str) -> Arc<dyn MemoryBudget> {

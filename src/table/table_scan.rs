@@ -13,6 +13,7 @@ use crate::options::settings::TileDbSettings;
 use crate::options::{FloatColumns, TableOptions};
 use crate::scan::query::{ScanFilters, ScanQuery};
 use crate::scan::source::{ScanRenewal, TileDbSource};
+use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::{ShownArray, TileDbTable};
 use crate::upstream::chains;
 
@@ -55,8 +56,8 @@ impl TileDbTable {
         } else {
             ScanRenewal::SameCells
         };
-        let runtime = state.runtime_env();
-        let planned = query.plan_renewed(&shown.table, labels, renewal, runtime);
+        let runtime = ArrayRuntime::of_session(state);
+        let planned = query.plan_renewed(&shown.table, labels, renewal, &runtime);
         let source = planned.await?;
         self.record(&source);
         Ok(source)

@@ -14,11 +14,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::TableType;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use url::Url;
 
 use self::name::TableLocation;
 pub(crate) use self::name::{ParsedLocation, looks_like_location};
@@ -26,6 +24,7 @@ use tiledb_engine::Error;
 
 use crate::error::to_datafusion_error;
 use crate::options::TableOptions;
+use crate::stores::location::has_store;
 use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
 use crate::upstream::boxed_methods::forward_to_boxed;
@@ -83,7 +82,7 @@ impl UrlTableOpener {
     }
 
     fn has_store(&self, path: &str) -> bool {
-        has_store(&self.runtime, path)
+        has_store(path, &self.runtime)
     }
 
     /// The error for a folder of arrays, which may have files beside them.
@@ -116,14 +115,6 @@ fn names_local_folder(path: &str) -> bool {
     let is_folder =
         last.is_some_and(|name| !name.trim_start_matches('.').contains(['.', '*', '?']));
     is_folder && !path.contains("://")
-}
-
-/// Whether an object store for the location is registered; local paths always have one.
-pub(crate) fn has_store(runtime: &RuntimeEnv, path: &str) -> bool {
-    if !path.contains("://") {
-        return true;
-    }
-    Url::parse(path).is_ok_and(|url| runtime.object_store_registry.get_store(&url).is_ok())
 }
 
 /// The number of arrays of a folder that an error names.

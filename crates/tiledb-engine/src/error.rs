@@ -264,7 +264,8 @@ impl<T> ResultExt<T> for Result<T> {
     }
 }
 
-/// Removes what may be secret in a URL, for messages: `user:password@`, and the query of a signed address.
+/// Removes what may be secret in a URL, for messages: `user:password@`, and the query of a signed address. The container in a URL
+/// of Azure stays.
 pub(crate) fn url_without_secrets(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
@@ -273,8 +274,17 @@ pub(crate) fn url_without_secrets(url: &str) -> String {
         return url.to_owned();
     }
     let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
-    let (_, rest) = split_user(rest);
-    format!("{scheme}://{rest}")
+    let (user, rest) = split_user(rest);
+    let container = user.filter(|_| {
+        scheme
+            .get(..4)
+            .is_some_and(|start| start.eq_ignore_ascii_case("abfs"))
+    });
+    let container = container.map(|user| user.split(':').next().unwrap_or_default());
+    match container {
+        Some(container) => format!("{scheme}://{container}@{rest}"),
+        None => format!("{scheme}://{rest}"),
+    }
 }
 
 /// Whether a URL holds a password.
@@ -323,7 +333,9 @@ mod tests {
             ("s3://b/a/", "s3://b/a/", false),
             ("s3://AK:s/e@b/a", "s3://b/a", true),
             ("https://u:p@h/a?sig=x", "https://h/a", true),
-            ("abfss://c@h/a@b", "abfss://h/a@b", false),
+            ("abfss://c@h/a@b", "abfss://c@h/a@b", false),
+            ("abfss://c:s@h/a@b", "abfss://c@h/a@b", true),
+            ("s3://:s@b/a", "s3://b/a", true),
             ("http://[::1]/a@b", "http://[::1]/a@b", false),
             ("http://h:80/a@b", "http://h:80/a@b", false),
             ("/a?b", "/a?b", false),

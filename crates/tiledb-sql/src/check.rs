@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion_tiledb::progress::RunningMaintenance;
 use datafusion_tiledb::to_datafusion_error;
@@ -79,22 +78,14 @@ impl Shell {
     /// Prints the findings.
     async fn print_findings(&self, args: &CheckArgs, quiet: bool) -> Result<CheckSummary> {
         let began = Instant::now();
-        // Some stores are registered when one of their URLs is looked up; whether a table exists there does not matter.
-        let place = TableReference::bare(args.place.as_str());
-        let looked_up = self.ctx.table_provider(place).await;
         let options = CheckOptions::default()
             .with_metadata_only(args.metadata_only)
             .with_exact_statistics(args.exact_statistics)
             .with_budget(self.ctx.tiledb_budget("TileDbCheck"));
         let storage = TileDbTable::builder(&args.place)
             .session(&self.ctx)
-            .storage();
-        let storage = match (storage, looked_up) {
-            (Ok(storage), _) => storage,
-            // It says why the store can't be used.
-            (Err(_), Err(error)) => return Err(error),
-            (Err(error), Ok(_)) => return Err(to_datafusion_error(error)),
-        };
+            .storage()
+            .map_err(to_datafusion_error)?;
         let mut check = Array::check(storage, options).map_err(to_datafusion_error)?;
         let mut showing = ShownProgress::begin(&self.watch, quiet);
         let maintenance = RunningMaintenance::Check(Arc::clone(check.progress()));

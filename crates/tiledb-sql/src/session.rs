@@ -1,8 +1,7 @@
 //! The DataFusion session of the shell, composed as datafusion-cli composes its own.
 //!
-//! The order of the catalogs matters. Seen from a query, the outermost one registers the object store that a URL needs (S3,
-//! Google Cloud Storage, HTTP), then ours opens a path or URL as an array, then DataFusion's opens it as files. So an array is
-//! never mistaken for a folder of files, and a file needs nothing from us.
+//! The order of the catalogs matters. Seen from a query, ours opens a path or URL as an array, then DataFusion's opens it as files.
+//! So an array is never mistaken for a folder of files. Both find the object store of a URL in one registry.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -18,7 +17,6 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::{
     ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc,
 };
@@ -26,7 +24,7 @@ use datafusion_cli::object_storage::StdinCarriesCommands;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 use datafusion_cli::pool_type::PoolType;
 use datafusion_tiledb::session::{ReadOnly, StatementDepth};
-use datafusion_tiledb::{SessionStores, to_datafusion_error};
+use datafusion_tiledb::{Engine, SessionStores, StoreRegistry, to_datafusion_error};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::args::Args;
@@ -55,7 +53,10 @@ pub async fn open(args: &Args) -> Result<Shell> {
     let stores = Arc::new(
         InstrumentedObjectStoreRegistry::new().with_profile_mode(args.object_store_profiling),
     );
-    let mut runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::clone(&stores) as _);
+    let registry = StoreRegistry::around(Arc::clone(&stores) as _, &Engine::shared());
+    let registry = Arc::new(registry);
+    let mut runtime =
+        RuntimeEnvBuilder::new().with_object_store_registry(Arc::clone(&registry) as _);
     if let Some(bytes) = args.memory_limit.or_else(share_of_memory) {
         runtime = runtime.with_memory_pool(memory_pool(args, bytes));
     }
@@ -68,15 +69,16 @@ pub async fn open(args: &Args) -> Result<Shell> {
     }
 
     let watch = Arc::new(StatementWatch::default());
-    let statement_stores = Arc::new(ShellStores::new(args.reads_sql_from_stdin()));
+    let statement_stores = Arc::new(ShellStores {
+        reads_sql_from_stdin: args.reads_sql_from_stdin(),
+    });
     let depth = StatementDepth {
         most_operators: MOST_OPERATORS,
     };
     let config = config(args)?
         .with_extension(Arc::clone(watch.maintenance()))
-        .with_extension(Arc::new(SessionStores::new(
-            Arc::clone(&statement_stores) as _
-        )))
+        .with_extension(registry)
+        .with_extension(Arc::new(SessionStores::new(statement_stores)))
         .with_extension(Arc::new(depth));
     let config = if args.readonly {
         config.with_extension(Arc::new(ReadOnly))
@@ -93,10 +95,6 @@ pub async fn open(args: &Args) -> Result<Shell> {
     ctx.refresh_catalogs().await?;
     datafusion_tiledb::register(&ctx).map_err(to_datafusion_error)?;
     register_formats(&ctx)?;
-    ctx.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(
-        Arc::clone(ctx.state().catalog_list()),
-        ctx.state_weak_ref(),
-    )));
     register_functions(&ctx);
 
     let printing = Printing {
@@ -111,7 +109,7 @@ pub async fn open(args: &Args) -> Result<Shell> {
         output: ResultOutput::default(),
         stores,
     };
-    let mut shell = Shell::new(ctx, printing, watch, statement_stores);
+    let mut shell = Shell::new(ctx, printing, watch);
     for (name, value) in &args.variables {
         shell.variables.set(name, value)?;
     }

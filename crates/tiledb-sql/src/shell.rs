@@ -20,7 +20,6 @@ use crate::interrupt::{self, Interruptible};
 use crate::printing::{PrintedRows, Printing, details_output};
 use crate::progress::StatementWatch;
 use crate::report;
-use crate::stores::ShellStores;
 use crate::variables::ShellVariables;
 
 /// The consequence of a failed statement for the ones after it.
@@ -47,8 +46,6 @@ pub struct Shell {
     pub printing: Printing,
     /// The plans of the running statement.
     pub watch: Arc<StatementWatch>,
-    /// Makes the object stores of statements.
-    stores: Arc<ShellStores>,
     /// Whether a user types the statements.
     pub is_interactive: bool,
     pub variables: ShellVariables,
@@ -63,17 +60,11 @@ pub struct Shell {
 }
 
 impl Shell {
-    pub fn new(
-        ctx: SessionContext,
-        printing: Printing,
-        watch: Arc<StatementWatch>,
-        stores: Arc<ShellStores>,
-    ) -> Self {
+    pub fn new(ctx: SessionContext, printing: Printing, watch: Arc<StatementWatch>) -> Self {
         Self {
             ctx,
             printing,
             watch,
-            stores,
             is_interactive: false,
             variables: ShellVariables::default(),
             last_statement: None,
@@ -143,7 +134,7 @@ impl Shell {
         explains: &AtomicBool,
     ) -> Result<()> {
         let execution = StatementExecution::new(&self.ctx, &self.printing, &self.watch, running);
-        let (frame, is_description) = match self.start(sql).await? {
+        let (frame, is_description) = match session::start(&self.ctx, sql).await? {
             StartedStatement::Done { notice } => {
                 execution.stop_showing();
                 self.print_notice(notice);
@@ -162,18 +153,9 @@ impl Shell {
         execution.run(frame, is_description).await
     }
 
-    /// Starts a statement, a second time if a bucket of S3 turns out to be in another region.
-    async fn start(&self, sql: &str) -> Result<StartedStatement> {
-        self.stores.begin_statement();
-        match session::start(&self.ctx, sql).await {
-            Err(e) if self.stores.tries_other_region(&e) => session::start(&self.ctx, sql).await,
-            started => started,
-        }
-    }
-
     /// Runs a statement without rows. It prints nothing but a notice.
     pub async fn run_silently(&self, sql: &str) -> Result<()> {
-        if let StartedStatement::Done { notice } = self.start(sql).await? {
+        if let StartedStatement::Done { notice } = session::start(&self.ctx, sql).await? {
             self.print_notice(notice);
         }
         Ok(())

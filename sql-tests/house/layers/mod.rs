@@ -28,7 +28,7 @@ struct CrateRules {
 /// No level is as high.
 const NEVER: u8 = u8::MAX;
 
-const CRATES: [CrateRules; 3] = [
+const CRATES: [CrateRules; 4] = [
     CrateRules {
         src: "crates/tiledb-engine/src",
         levels: &[
@@ -52,6 +52,7 @@ const CRATES: [CrateRules; 3] = [
         ],
         crates: &[
             ("object_store", 3),
+            ("tiledb_stores", 3),
             ("tokio", 3),
             ("arrow", 3),
             ("datafusion", NEVER),
@@ -85,6 +86,15 @@ const CRATES: [CrateRules; 3] = [
         src: "crates/tiledb-sql/src",
         levels: &[],
         crates: &[],
+    },
+    CrateRules {
+        src: "crates/tiledb-stores/src",
+        levels: &[],
+        crates: &[
+            ("arrow", NEVER),
+            ("datafusion", NEVER),
+            ("tiledb_engine", NEVER),
+        ],
     },
 ];
 

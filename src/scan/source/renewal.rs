@@ -11,7 +11,6 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use datafusion::datasource::source::OpenArgs;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::ready;
 use futures::stream::{self, BoxStream};
@@ -22,6 +21,7 @@ use super::runs::{CurrentScan, ReplannedScan, SiblingPartitions};
 use super::{PlannedScan, TileDbSource};
 use crate::error::is_conflict;
 use crate::scan::query::ScanQuery;
+use crate::stores::runtime::ArrayRuntime;
 
 /// Whether a scan is planned again if files of its fragments are gone before it has given rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,7 +41,7 @@ impl ScanRenewal {
         self,
         query: &ScanQuery,
         old: &PlannedScan,
-        runtime: &RuntimeEnv,
+        runtime: &ArrayRuntime,
     ) -> Option<PlannedScan> {
         if self == Self::Never {
             return None;
@@ -102,7 +102,7 @@ impl TileDbSource {
     }
 
     /// The scan planned again, in the mode and with the partitions that it has.
-    async fn renewed(&self, runtime: &RuntimeEnv) -> Option<RenewedScan> {
+    async fn renewed(&self, runtime: &ArrayRuntime) -> Option<RenewedScan> {
         let planned = self
             .renewal
             .plan(&self.query, &self.planned, runtime)
@@ -182,7 +182,8 @@ impl OpeningPartition {
 
     /// The scan planned again, and the partitions that have ended without rows and read nothing of it.
     async fn renew(&self) -> Option<(ReplannedScan<RenewedScan>, Vec<usize>)> {
-        let runtime = self.args.context.runtime_env();
+        let context = &self.args.context;
+        let runtime = ArrayRuntime::of_config(context.session_config(), context.runtime_env());
         let renewed = self.source.renewed(&runtime);
         let ended = || self.siblings.ended();
         self.current_scan.renew(self.times, renewed, ended).await

@@ -14,6 +14,7 @@ mod tests;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use self::commit_files::CommitFiles;
@@ -178,10 +179,17 @@ impl ArrayDirectory {
     }
 
     async fn listings(storage: &Storage) -> Result<DirectoryListings> {
-        let listed = [ROOT, SCHEMAS, COMMITS, FOOTERS];
-        let [root, schemas, commits, footers] = storage.list_all(listed).await?;
+        let (schemas, [root, commits, footers]) = if storage.is_remote() {
+            // Enumerations come with the schemas.
+            let schemas = storage.list_tree(SCHEMA_FOLDER);
+            try_join(schemas, storage.list_all([ROOT, COMMITS, FOOTERS])).await?
+        } else {
+            let listed = [SCHEMAS, ROOT, COMMITS, FOOTERS];
+            let [schemas, others @ ..] = storage.list_all(listed).await?;
+            (schemas.listing, others)
+        };
         let [root, commits] = settled(storage, [ROOT, COMMITS], [root, commits]).await?;
-        Ok([root, schemas.listing, commits, footers.listing])
+        Ok([root, schemas, commits, footers.listing])
     }
 
     /// Lists only the folder of schemas, from which the columns follow; `None` if that is not enough to find the schema
@@ -251,7 +259,10 @@ impl ArrayDirectory {
         };
         let is_meta = |file: &FileInfo| file.name.ends_with(".meta");
         let mut schemas = files("", root, is_old_schema);
-        schemas.extend(files(SCHEMA_FOLDER, schema, |_| true));
+        // Where enumerations are listed, too, their names begin with their folder.
+        schemas.extend(files(SCHEMA_FOLDER, schema, |file| {
+            !file.name.contains('/')
+        }));
         if schemas.is_empty() {
             return Err(not_an_array(root));
         }
@@ -297,6 +308,13 @@ impl ArrayDirectory {
     /// The files of commits, relative to the array, with the information from the listing.
     pub(super) fn commit_files(&self) -> impl Iterator<Item = (String, &FileInfo)> {
         self.commits.iter().map(|file| (file.path(), &file.info))
+    }
+
+    /// The files of enumerations, if they were listed, with paths relative to the array.
+    pub(super) fn listed_enumerations(&self) -> impl Iterator<Item = (String, u64)> {
+        let [_, schemas, ..] = &self.listings;
+        let files = schemas.files.iter().filter(|file| file.name.contains('/'));
+        files.map(|file| (format!("{SCHEMA_FOLDER}/{}", file.name), file.bytes))
     }
 
     /// The files of all schemas, in the order of their names.

@@ -3,6 +3,7 @@
 //! Opening lists the folder once and reads each footer once; consolidated footers save these reads. A snapshot never
 //! changes afterwards, whatever is written meanwhile.
 
+mod ahead;
 mod announced;
 mod footers;
 mod schemas;
@@ -166,7 +167,8 @@ impl Snapshot {
         window: OpenWindow,
         directory: Arc<ArrayDirectory>,
     ) -> Result<(Self, Option<String>)> {
-        let (storage, schema) = &open_schema(storage, window, &directory).await?;
+        let with_files = ahead::read_ahead(storage, &window, &directory).await;
+        let (storage, schema) = &open_schema(&with_files, window, &directory).await?;
         let schema = Arc::clone(schema);
         let enumerations = load_enumerations(storage, &directory, &schema).await?;
         let committed = directory
@@ -184,7 +186,7 @@ impl Snapshot {
             storage.counters().counts().requests
         );
         let snapshot = Self {
-            storage: storage.clone(),
+            storage: storage.without_read_ahead(),
             window,
             schema,
             enumerations: Arc::new(enumerations),

@@ -8,9 +8,11 @@
 
 use std::fmt;
 use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arrow::buffer::MutableBuffer;
+use tiledb_stores::ObjectStores;
 use tokio::runtime::Handle;
 
 use super::cache::MetadataCache;
@@ -84,8 +86,8 @@ impl EngineOptions {
     }
 }
 
-/// What arrays share that are opened together: cached metadata, threads that decode, buffers that wait for the next query, and
-/// the clock of changes.
+/// What arrays share that are opened together: object stores, cached metadata, threads that decode, buffers that wait for the
+/// next query, and the clock of changes.
 ///
 /// Clones are handles of the same engine. Arrays, tables and scans hold one. When the last is dropped, the threads end and the
 /// buffers are freed.
@@ -103,6 +105,9 @@ struct EngineState {
     /// Idle memory of decoded tiles.
     tiles: Arc<IdleBuffers<MutableBuffer>>,
     ticks: Arc<Mutex<ClockTicks>>,
+    stores: ObjectStores,
+    /// The number of files that were created, replaced or removed.
+    changes: AtomicU64,
 }
 
 /// The last time and the last name that an engine gave to a change.
@@ -117,6 +122,11 @@ pub struct ClockTicks {
 impl Engine {
     /// An engine with these limits. Its threads start with the first work.
     pub fn new(options: EngineOptions) -> Self {
+        Self::with_stores(options, ObjectStores::default())
+    }
+
+    /// An engine with these limits and stores, which may see another environment than that of the process.
+    pub fn with_stores(options: EngineOptions, stores: ObjectStores) -> Self {
         let idle = IdleLedger::new();
         let tile_bytes = options.idle_bytes / TILE_PART;
         let file_bytes = options.idle_bytes.saturating_sub(tile_bytes);
@@ -129,6 +139,8 @@ impl Engine {
             tiles: IdleBuffers::new(tile_bytes, Arc::clone(&idle)),
             idle,
             ticks: Arc::default(),
+            stores,
+            changes: AtomicU64::new(0),
             options,
         }))
     }
@@ -161,6 +173,20 @@ impl Engine {
     pub fn release_idle(&self) {
         self.0.files.release();
         self.0.tiles.release();
+    }
+
+    /// The object stores that URLs name.
+    pub fn stores(&self) -> &ObjectStores {
+        &self.0.stores
+    }
+
+    /// The number of files that this engine has created, replaced or removed in arrays.
+    pub fn changes(&self) -> u64 {
+        self.0.changes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn count_change(&self) {
+        self.0.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Whether both are handles of one engine.
@@ -239,7 +265,7 @@ impl fmt::Debug for WeakEngine {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
     use crate::memory::budget::Grant;

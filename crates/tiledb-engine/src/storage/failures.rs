@@ -2,12 +2,21 @@
 
 use std::io;
 
+use tiledb_stores::{StoreFailure, StoreFailureKind};
+
 use crate::error::{Error, ErrorKind};
 
 /// The error for a store that could not `verb` (read, list) `uri`.
 pub(super) fn of_store(verb: &str, uri: &str, error: object_store::Error) -> Error {
     if is_missing(&error) {
         return missing(uri);
+    }
+    if let Some(failure) = StoreFailure::in_error(&error) {
+        let kind = match failure.kind() {
+            StoreFailureKind::AccessDenied => ErrorKind::PermissionDenied,
+            _ => ErrorKind::Storage,
+        };
+        return Error::new(kind, failure.to_string());
     }
     if verb == "list"
         && let Some(why) = no_listing(uri, &error)

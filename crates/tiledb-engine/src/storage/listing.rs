@@ -51,7 +51,7 @@ impl Listing {
 /// The store's information on a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
-    /// The name, without folders.
+    /// The name, without folders unless a whole tree was listed.
     pub name: String,
     /// The size.
     pub bytes: u64,
@@ -153,6 +153,43 @@ impl Listing {
             .collect();
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self { files, folders }
+    }
+
+    /// Converts the objects below `folder`. The names of those in folders below it begin with these.
+    pub(super) fn of_tree(objects: Vec<ObjectMeta>, folder: &object_store::path::Path) -> Self {
+        let mut files: Vec<FileInfo> = Vec::with_capacity(objects.len());
+        for meta in objects {
+            let Some(parts) = meta.location.prefix_match(folder) else {
+                continue;
+            };
+            let name = parts
+                .map(|part| part.as_ref().to_owned())
+                .collect::<Vec<_>>()
+                .join("/");
+            files.push(FileInfo {
+                name,
+                ..FileInfo::new(meta)
+            });
+        }
+        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        // Some tools represent a folder by an empty object of its name.
+        let is_folder = |name: &str| {
+            files.iter().any(|file| {
+                file.name
+                    .strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with('/'))
+            })
+        };
+        let placeholders: Vec<_> = files
+            .iter()
+            .filter(|file| file.bytes == 0 && is_folder(&file.name))
+            .map(|file| file.name.clone())
+            .collect();
+        files.retain(|file| !file.name.is_empty() && !placeholders.contains(&file.name));
+        Self {
+            files,
+            folders: Vec::new(),
+        }
     }
 
     /// Whether a store gave so many entries in so much time at once.

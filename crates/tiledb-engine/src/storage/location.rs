@@ -281,7 +281,7 @@ impl StoreId {
 }
 
 /// The lower-case scheme of a URL, or `None` for a plain path.
-fn scheme(text: &str) -> Option<String> {
+pub(super) fn scheme(text: &str) -> Option<String> {
     let is_file = text
         .get(..6)
         .is_some_and(|start| start.eq_ignore_ascii_case("file:/"));
@@ -299,7 +299,7 @@ pub(super) fn is_local(path_or_url: &str) -> bool {
     scheme(path_or_url).is_none_or(|scheme| scheme == "file")
 }
 
-fn not_local(scheme: &str, uri: &str) -> Error {
+pub(super) fn not_local(scheme: &str, uri: &str) -> Error {
     match scheme {
         "memory" | "mem" => Error::invalid(format!(
             "{uri} names a store in memory, which only the program that made it can reach; pass the store itself to Location::new"

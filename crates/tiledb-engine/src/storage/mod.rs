@@ -8,6 +8,7 @@
 //! The subtle thing: memory is never allocated by a length found in a file. Buffers are sized by what the store says
 //! exists, so that a range beyond the end of a file is an error and not an allocation.
 
+mod ahead;
 mod buffers;
 mod cache;
 mod coalesce;
@@ -19,6 +20,7 @@ mod file_read;
 mod file_write;
 mod listing;
 mod location;
+mod remote;
 mod request_log;
 mod store;
 #[cfg(test)]
@@ -30,6 +32,7 @@ pub use file_write::{FileEvent, recorder};
 #[cfg(any(test, feature = "testing"))]
 pub use listing::believed;
 
+pub use ahead::ReadAhead;
 pub use cache::{CacheKey, CacheStats, MetadataCache};
 pub use engine::{ClockTicks, Engine, EngineOptions, WeakEngine};
 pub use external::{ExternalMembers, FollowedLink, LocationPrefix, MemberLink};

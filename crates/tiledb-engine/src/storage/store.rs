@@ -33,6 +33,7 @@ use object_store::ObjectStore;
 
 use self::disk::DiskFiles;
 use self::objects::ObjectFiles;
+use super::ahead::FilesAhead;
 use super::buffers::FileBuffers;
 use super::cache::{CacheKey, MetadataCache};
 use super::engine::Engine;
@@ -59,6 +60,7 @@ pub struct Storage {
     /// Grants the memory of large metadata; without it, they take what they need.
     memory: Option<Arc<dyn MemoryBudget>>,
     buffers: FileBuffers,
+    ahead: Option<Arc<FilesAhead>>,
 }
 
 /// The place where the files of an array are. Only [`Storage::files`] looks at which one it is.
@@ -94,6 +96,7 @@ impl Storage {
             log: None,
             encryption: StorageEncryption::default(),
             memory: None,
+            ahead: None,
         }
     }
 
@@ -237,6 +240,22 @@ impl Storage {
         self
     }
 
+    /// Replaces the files that are in memory.
+    pub(super) fn with_files_ahead(mut self, ahead: Option<Arc<FilesAhead>>) -> Self {
+        self.ahead = ahead;
+        self
+    }
+
+    /// Whether each request takes the time of a round trip.
+    pub fn is_remote(&self) -> bool {
+        !self.location.is_files()
+    }
+
+    /// The bytes that take as long as a round trip to the store.
+    pub fn round_trip_bytes(&self) -> u64 {
+        self.options.gap_bytes
+    }
+
     /// The URI of the array, for messages.
     pub fn uri(&self) -> &str {
         self.location.uri()
@@ -305,9 +324,9 @@ impl From<Location> for Storage {
 impl TryFrom<&str> for Storage {
     type Error = Error;
 
-    /// The storage at a local path or a `file://` URL.
+    /// The storage at a path of this machine, or at a URL in the object store that it names.
     fn try_from(path_or_url: &str) -> Result<Self> {
-        Location::local(path_or_url).map(Self::new)
+        Location::open(path_or_url, &Engine::shared()).map(Self::new)
     }
 }
 

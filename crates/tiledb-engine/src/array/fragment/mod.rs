@@ -13,7 +13,7 @@ pub mod statistics;
 
 pub use field_tiles::{FieldTiles, FragmentField, TileFile};
 
-pub(super) use sections::{FOOTER, keep_whole_file, load_monolithic};
+pub(super) use sections::{FOOTER, keep_end, load_monolithic};
 
 use std::sync::{Arc, OnceLock};
 

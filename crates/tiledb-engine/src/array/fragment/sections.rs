@@ -1,7 +1,7 @@
 //! The sections of a fragment's metadata file, each read when it is needed.
 //!
 //! A section is located by an offset in the footer; the sections of one request are read together, and kept in the
-//! metadata cache, because a fragment never changes. A small file comes as a whole with its footer, and is kept whole. The metadata of versions 1 and 2 are one tile, read and kept as a
+//! metadata cache, because a fragment never changes. What comes with the footer is kept: all of a small file, and from a store behind a network as much as a request is worth. The metadata of versions 1 and 2 are one tile, read and kept as a
 //! whole.
 
 use std::collections::HashSet;
@@ -25,16 +25,33 @@ use crate::storage::{CacheKey, FileInfo, FileSuffix, Storage};
 /// What is cached of a footer has this number in its key. Sections have the offset at which they start, and none starts there.
 pub(in crate::array) const FOOTER: u64 = u64::MAX;
 
-/// The bytes of a metadata file that is so small that they all came with its footer.
-struct WholeFile(Bytes);
+/// The end of a metadata file that came with its footer.
+struct MetadataEnd {
+    /// Where it begins in the file.
+    start: u64,
+    bytes: Bytes,
+}
 
-/// Keeps the end of a fragment's metadata file if it is the whole file, so that its sections need no other requests.
-pub(in crate::array) fn keep_whole_file(storage: &Storage, footer_key: CacheKey, end: &FileSuffix) {
+impl MetadataEnd {
+    /// The bytes of a range, if they are all here.
+    fn part(&self, range: &Range<u64>) -> Option<Bytes> {
+        let start = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
+        let end = usize::try_from(range.end.checked_sub(self.start)?).ok()?;
+        let is_inside = start <= end && end <= self.bytes.len();
+        is_inside.then(|| self.bytes.slice(start..end))
+    }
+}
+
+/// Keeps the end of a fragment's metadata file, so that the sections in it need no other requests: if it is the whole file, or if
+/// it was read from afar, where it is as long as a request is worth.
+pub(in crate::array) fn keep_end(storage: &Storage, footer_key: CacheKey, end: &FileSuffix) {
     let len = end.bytes.len();
-    if len as u64 == end.file_bytes {
+    let start = end.file_bytes.saturating_sub(len as u64);
+    if start == 0 || storage.is_remote() {
         // The bytes may share a larger buffer with others.
         let bytes = Bytes::copy_from_slice(&end.bytes);
-        storage.cache().insert(footer_key, WholeFile(bytes), len);
+        let kept = MetadataEnd { start, bytes };
+        storage.cache().insert(footer_key, kept, len);
     }
 }
 
@@ -50,15 +67,10 @@ impl Fragment {
         } else {
             storage
                 .cache()
-                .get::<WholeFile>(self.cache_key(storage, FOOTER))
+                .get::<MetadataEnd>(self.cache_key(storage, FOOTER))
         };
         let parts = kept.and_then(|kept| {
-            let parts = ranges.iter().map(|range| {
-                let start = usize::try_from(range.start).ok()?;
-                let end = usize::try_from(range.end).ok()?;
-                let is_inside = start <= end && end <= kept.0.len();
-                is_inside.then(|| kept.0.slice(start..end))
-            });
+            let parts = ranges.iter().map(|range| kept.part(range));
             parts.collect::<Option<Vec<_>>>()
         });
         match parts {

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::schemas::load_schema;
 use crate::array::directory::{ArrayDirectory, ArrayFile, CommittedFragment};
-use crate::array::fragment::{FOOTER, Fragment, METADATA_FILE, keep_whole_file, load_monolithic};
+use crate::array::fragment::{FOOTER, Fragment, METADATA_FILE, keep_end, load_monolithic};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::fragment::consolidated;
 use crate::format::fragment::footer::{Footer, OLD_SCHEMA_NAME};
@@ -23,9 +23,43 @@ const SCHEMA_NAMED_SINCE: u32 = 10;
 const OPEN_CHUNK: usize = 32;
 /// Chunks of footers read at the same time.
 const OPEN_CONCURRENCY: usize = 2;
+/// The same from a store behind a network.
+const OPEN_CONCURRENCY_REMOTE: usize = 8;
 /// The first version whose footers are copied correctly. Releases up to 2.18 store the offsets of the copies of older
 /// ones some bytes too low, so that each copy is cut and the next one begins inside it.
 const COPIED_SINCE: u32 = 12;
+
+/// The bytes of a metadata file that are read with its footer, if so many are read at once. Of a file of this machine, they are as
+/// many as nearly always hold the footer. From a store behind a network, one end is as long as a round trip is worth: then the
+/// sections before the footer come with it.
+pub(super) fn end_bytes(storage: &Storage, files: usize) -> u64 {
+    if !storage.is_remote() {
+        return FOOTER_SUFFIX_BYTES;
+    }
+    let worth = storage.round_trip_bytes() / (files.max(1) as u64);
+    worth.max(FOOTER_SUFFIX_BYTES)
+}
+
+/// The metadata file of a fragment, if its footer isn't cached. Old ones are read whole.
+pub(super) fn unread_end(storage: &Storage, fragment: &CommittedFragment) -> Option<String> {
+    let cached = storage
+        .cache()
+        .get::<OpenedFooter>(fragment.footer_key(storage));
+    (cached.is_none() && !fragment.name.uuid_first).then(|| fragment.metadata_path())
+}
+
+/// The files with copies of footers that aren't cached.
+pub(super) fn unread_copies(storage: &Storage, directory: &ArrayDirectory) -> Vec<String> {
+    let files = directory.consolidated_footers.iter();
+    let unread = files.filter(|file| {
+        let key = storage.cache_key(&file.path(), 0, &file.info);
+        storage.cache().get::<CopiedFooters>(key).is_none()
+    });
+    unread.map(ArrayFile::path).collect()
+}
+
+/// Copies of footers, by the names of their fragments.
+type CopiedFooters = Vec<(String, Arc<[u8]>)>;
 
 /// Reads the footers of committed fragments, in their order.
 pub(in crate::array) async fn open_fragments(
@@ -38,15 +72,22 @@ pub(in crate::array) async fn open_fragments(
     } else {
         load_consolidated_footers(storage, &directory.consolidated_footers).await?
     };
+    let of_all = committed.len();
     let mut chunks = Vec::new();
     let mut rest = committed.into_iter().peekable();
     while rest.peek().is_some() {
         let chunk = rest.by_ref().take(OPEN_CHUNK).collect::<Vec<_>>();
         // Each chunk's future is in a box, because the stream moves futures about the stack, and a thread's stack is small.
-        chunks.push(Box::pin(open_chunk(storage, directory, chunk, &footers)));
+        chunks.push(Box::pin(open_chunk(
+            storage, directory, chunk, &footers, of_all,
+        )));
     }
     let opened: Vec<Vec<Arc<Fragment>>> = stream::iter(chunks)
-        .buffered(OPEN_CONCURRENCY)
+        .buffered(if storage.is_remote() {
+            OPEN_CONCURRENCY_REMOTE
+        } else {
+            OPEN_CONCURRENCY
+        })
         .try_collect()
         .await?;
     Ok(opened.into_iter().flatten().collect())
@@ -67,6 +108,7 @@ async fn open_chunk(
     directory: &ArrayDirectory,
     committed: Vec<CommittedFragment>,
     footers: &HashMap<String, Arc<[u8]>>,
+    of_all: usize,
 ) -> Result<Vec<Arc<Fragment>>> {
     let unread = committed
         .iter()
@@ -79,7 +121,9 @@ async fn open_chunk(
         })
         .map(CommittedFragment::metadata_path)
         .collect::<Vec<_>>();
-    let ends = storage.read_suffixes(&unread, FOOTER_SUFFIX_BYTES).await;
+    let ends = storage
+        .read_suffixes(&unread, end_bytes(storage, of_all))
+        .await;
     let mut ends: HashMap<_, _> = unread.into_iter().zip(ends).collect();
     let mut fragments = Vec::with_capacity(committed.len());
     for fragment in committed {
@@ -119,7 +163,7 @@ async fn load_consolidated_footers(
         let load = async {
             let bytes = storage.read(&path).await?;
             let tile = storage.decode_generic_tile(&bytes, "consolidated fragment metadata")?;
-            let copies: Vec<(String, Arc<[u8]>)> = consolidated::decode(&tile.data)?
+            let copies: CopiedFooters = consolidated::decode(&tile.data)?
                 .into_iter()
                 .map(|(name, range)| (name, Arc::from(tile.data.get(range).unwrap_or_default())))
                 .collect();
@@ -228,9 +272,9 @@ async fn load_footer(
     }
     let end = match end {
         Some(end) => end?,
-        None => storage.read_suffix(path, FOOTER_SUFFIX_BYTES).await?,
+        None => storage.read_suffix(path, end_bytes(storage, 1)).await?,
     };
-    keep_whole_file(storage, fragment.footer_key(storage), &end);
+    keep_end(storage, fragment.footer_key(storage), &end);
     let (bytes, start) = read_footer(storage, path, &versions, old_schema.as_deref(), end).await?;
     decode_footer(storage, directory, &bytes, Some(start)).await
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
+use futures::future::join_all;
 
 use crate::array::directory::{ArrayDirectory, ArrayFile, ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::window::OpenWindow;
@@ -25,6 +26,42 @@ use crate::storage::{Storage, once_finished};
 struct SchemaFile {
     schema: Arc<ArraySchema>,
     encrypted: bool,
+}
+
+/// The files of schemas and enumerations that aren't cached: of all of them if they are small, otherwise the schema that `window`
+/// shows.
+pub(super) fn unread(
+    storage: &Storage,
+    directory: &ArrayDirectory,
+    window: &OpenWindow,
+    most_bytes: u64,
+) -> Vec<String> {
+    let newest = directory.schema_at(window).ok();
+    let bytes = directory
+        .schemas()
+        .iter()
+        .map(|file| file.info.bytes)
+        .sum::<u64>();
+    let files = directory.schemas().iter().filter(|file| {
+        let is_wanted =
+            bytes <= most_bytes || newest.is_some_and(|newest| newest.info.name == file.info.name);
+        let key = storage.cache_key(&file.path(), 0, &file.info);
+        is_wanted && storage.cache().get::<SchemaFile>(key).is_none()
+    });
+    let mut unread: Vec<_> = files.map(ArrayFile::path).collect();
+    if directory
+        .listed_enumerations()
+        .map(|(_, bytes)| bytes)
+        .sum::<u64>()
+        <= most_bytes
+    {
+        let paths = directory.listed_enumerations().map(|(path, _)| path);
+        unread.extend(paths.filter(|path| {
+            let key = storage.cache_key_immutable(path, 0);
+            storage.cache().get::<EnumerationFile>(key).is_none()
+        }));
+    }
+    unread
 }
 
 /// The schema that `window` shows, and the storage with the key only if the array is encrypted.
@@ -210,15 +247,15 @@ pub(in crate::array) async fn load_enumerations(
     schema: &ArraySchema,
 ) -> Result<ArrayEnumerations> {
     let mut enumerations = HashMap::new();
-    for reference in &schema.enumerations {
-        let loaded = async {
-            let loaded = load_enumeration(storage, reference).await?;
-            if storage.encryption_key().is_some() && !loaded.encrypted {
-                check_extended(storage, directory, reference, &loaded.enumeration).await?;
-            }
-            Ok(Arc::clone(&loaded.enumeration))
-        };
-        let enumeration = loaded.await.map_err(|e: Error| {
+    let loaded = schema.enumerations.iter().map(|reference| async move {
+        let loaded = load_enumeration(storage, reference).await?;
+        if storage.encryption_key().is_some() && !loaded.encrypted {
+            check_extended(storage, directory, reference, &loaded.enumeration).await?;
+        }
+        Ok(Arc::clone(&loaded.enumeration))
+    });
+    for (reference, loaded) in schema.enumerations.iter().zip(join_all(loaded).await) {
+        let enumeration = loaded.map_err(|e: Error| {
             let path = enumeration_path(reference);
             let e = e.with("enumeration", &reference.name).with("file", path);
             match e.kind() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::TryStreamExt;
 use futures::future::try_join_all;
 use object_store::ObjectStoreExt;
 
@@ -45,6 +46,23 @@ impl Storage {
             Error::internal(format!("{} listings of {N} folders", listings.len()))
         };
         listings.try_into().map_err(count)
+    }
+
+    /// The files in `folder` and in all folders below it. The names of the latter begin with their folders.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn list_tree(&self, folder: &str) -> Result<Arc<Listing>> {
+        let ticket = self.start(RequestKind::List, folder, None, None);
+        let path = self.location.path_of(folder);
+        let listed = self.store().list(Some(&path)).try_collect::<Vec<_>>().await;
+        let listing = match listed {
+            Ok(objects) => Listing::of_tree(objects, &path),
+            Err(error) if failures::is_missing(&error) => Listing::default(),
+            Err(error) => return Err(self.failed("list", folder, error)),
+        };
+        ticket.finish(0);
+        Ok(Arc::new(listing))
     }
 
     async fn list_unless_kept(

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures::future::{join_all, try_join_all};
-use futures::{StreamExt, TryStreamExt};
+use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{
     GetOptions, GetRange, GetResult, GetResultPayload, ObjectStoreExt, PutMode, PutOptions,
     PutPayload, UpdateVersion,
@@ -25,6 +25,7 @@ use super::read::FileSuffix;
 use super::requests::finish_ranges;
 use super::upload::{UploadTarget, Uploaded};
 use crate::error::Result;
+use crate::storage::ahead::SMALL_READS;
 use crate::storage::coalesce::RequestPlan;
 use crate::storage::failures;
 use crate::storage::file_read;
@@ -72,8 +73,11 @@ impl FileAccess for ObjectFiles<'_> {
     }
 
     async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<FileSuffix>> {
-        let reads = files.iter().map(|file| self.storage.read_suffix(file, len));
-        join_all(reads).await
+        let mut reads = Vec::with_capacity(files.len());
+        for file in files {
+            reads.push(self.storage.read_suffix(file, len));
+        }
+        stream::iter(reads).buffered(SMALL_READS).collect().await
     }
 
     async fn read_planned(
@@ -93,7 +97,7 @@ impl FileAccess for ObjectFiles<'_> {
             .iter()
             .map(|request| self.fetch(file, request.clone(), ranges))
             .collect();
-        let buffers: Vec<Bytes> = futures::stream::iter(requests)
+        let buffers: Vec<Bytes> = stream::iter(requests)
             .buffered(self.storage.options.parallel_requests.max(1))
             .try_collect()
             .await?;

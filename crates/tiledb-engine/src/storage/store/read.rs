@@ -23,6 +23,9 @@ impl Storage {
     /// # Errors
     /// The file does not exist, or the store fails.
     pub async fn read(&self, file: &str) -> Result<Bytes> {
+        if let Some(bytes) = self.ahead.as_ref().and_then(|ahead| ahead.take(file)) {
+            return Ok(bytes);
+        }
         of_files!(self, files => files.read(file).await)
     }
 
@@ -45,6 +48,13 @@ impl Storage {
     pub async fn read_suffix(&self, file: &str, len: u64) -> Result<FileSuffix> {
         if len == 0 {
             return self.suffix_by_size(file, len).await;
+        }
+        if let Some(end) = self
+            .ahead
+            .as_ref()
+            .and_then(|ahead| ahead.take_end(file, len))
+        {
+            return Ok(end);
         }
         of_files!(self, files => files.read_suffix(file, len).await)
     }

@@ -21,7 +21,9 @@ impl Storage {
     /// # Errors
     /// A file of this name with other bytes exists, or the store fails.
     pub async fn create_file(&self, file: &str, bytes: Bytes) -> Result<()> {
-        let created = of_files!(self, files => files.create(file, bytes.clone()).await)?;
+        let created = of_files!(self, files => files.create(file, bytes.clone()).await);
+        self.engine.count_change();
+        let created = created?;
         if created == CreateOutcome::Exists && self.read(file).await? != bytes {
             let uri = self.location.uri_of(file);
             return Err(Error::already_exists(format!(
@@ -37,7 +39,9 @@ impl Storage {
     /// # Errors
     /// The store fails.
     pub async fn replace_file(&self, file: &str, old: Bytes, new: Bytes) -> Result<bool> {
-        of_files!(self, files => files.replace(file, old, new).await)
+        let replaced = of_files!(self, files => files.replace(file, old, new).await);
+        self.engine.count_change();
+        replaced
     }
 
     /// Begins a file that grows; readers may see parts of it until it is finished.
@@ -58,7 +62,9 @@ impl Storage {
     /// # Errors
     /// The store fails.
     pub async fn remove_file(&self, file: &str) -> Result<()> {
-        of_files!(self, files => files.remove_file(file).await)
+        let removed = of_files!(self, files => files.remove_file(file).await);
+        self.engine.count_change();
+        removed
     }
 
     /// Removes a folder and all that is in it; one that does not exist is removed already.
@@ -71,7 +77,9 @@ impl Storage {
                 "an array is not removed by its own storage",
             ));
         }
-        of_files!(self, files => files.remove_folder(folder).await)
+        let removed = of_files!(self, files => files.remove_folder(folder).await);
+        self.engine.count_change();
+        removed
     }
 
     /// Creates an object in one request.

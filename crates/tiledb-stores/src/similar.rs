@@ -11,7 +11,7 @@ const SHORTEST_BEGINNING: usize = 3;
 /// changed places are one change.
 ///
 /// ```
-/// use datafusion_tiledb::options::most_similar;
+/// use tiledb_stores::most_similar;
 ///
 /// let known = ["weather", "stations"];
 /// assert_eq!(most_similar("wether", known), Some("weather"));

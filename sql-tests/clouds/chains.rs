@@ -1,0 +1,142 @@
+//! How many round trips a query takes, one after the other, and how many requests.
+//!
+//! The server delays every request, so that requests which are sent at once overlap.
+
+use std::time::Duration;
+
+use datafusion::prelude::SessionContext;
+use libtest_mimic::Failed;
+
+use crate::support::cloud::{Cloud, rows};
+
+/// The delay of each request.
+const LATENCY: Duration = Duration::from_millis(50);
+
+/// What a query costs at most.
+struct ChainLimit {
+    what: &'static str,
+    sql: &'static str,
+    /// A part of its rows.
+    gives: &'static str,
+    chain: usize,
+    requests: usize,
+}
+
+/// Makes arrays in the bucket, without delays.
+async fn arranged(cloud: &Cloud) -> Result<(), Failed> {
+    let ctx = cloud.session();
+    for sql in [
+        "CREATE EXTERNAL TABLE sparse (x BIGINT, kind VARCHAR, v DOUBLE, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 's3://data/sparse' \
+         OPTIONS ('tiledb.capacity' '1000', 'tiledb.dim.x.domain' '[0, 1000000]')",
+        "INSERT INTO sparse SELECT value, 'k' || (value % 7), value / 2.0 FROM generate_series(0, 49999)",
+        "COPY (SELECT value AS x, arrow_cast('k' || (value % 7), 'Dictionary(Int8, Utf8)') AS kind, value AS v FROM generate_series(0, 19999)) \
+         TO 's3://data/enumerated' STORED AS TILEDB PARTITIONED BY (x)",
+        "CREATE EXTERNAL TABLE dense (y BIGINT, x BIGINT, a DOUBLE, b BIGINT, PRIMARY KEY (y, x)) STORED AS TILEDB LOCATION 's3://data/dense' \
+         OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[0, 199]', 'tiledb.dim.x.domain' '[0, 199]', 'tiledb.dim.y.tile' '20', 'tiledb.dim.x.tile' '20')",
+        "INSERT INTO dense SELECT value / 200, value % 200, value AS a, value AS b FROM generate_series(0, 39999)",
+    ] {
+        rows(&ctx, sql).await?;
+    }
+    Ok(())
+}
+
+async fn measured(
+    cloud: &Cloud,
+    ctx: &SessionContext,
+    limit: &ChainLimit,
+) -> Result<Option<String>, Failed> {
+    cloud.server.clear();
+    let found = rows(ctx, limit.sql).await?;
+    if !found.contains(limit.gives) {
+        return Err(format!("{}: {found}", limit.sql).into());
+    }
+    let requests = cloud.server.requests();
+    let chain = cloud.server.chain();
+    if chain <= limit.chain && requests.len() <= limit.requests {
+        return Ok(None);
+    }
+    let begin = requests.iter().map(|request| request.begin).min();
+    let log = requests.iter().map(|request| {
+        let at = begin.map(|begin| request.begin - begin).unwrap_or_default();
+        format!(
+            "  {at:>9.1?} {} {} {} {:?} {}",
+            request.method, request.path, request.query, request.range, request.bytes_sent
+        )
+    });
+    Ok(Some(format!(
+        "{}: a chain of {chain} with {} requests, expected {} with {}\n{}",
+        limit.what,
+        requests.len(),
+        limit.chain,
+        limit.requests,
+        log.collect::<Vec<_>>().join("\n")
+    )))
+}
+
+trial!(queries);
+async fn queries() -> Result<(), Failed> {
+    let cloud = Cloud::start();
+    arranged(&cloud).await?;
+    cloud.server.set_latency(LATENCY);
+    let mut wrong = Vec::new();
+    for limit in [
+        ChainLimit {
+            what: "columns of a dense array",
+            sql: "DESCRIBE 's3://data/dense'",
+            gives: "| b ",
+            chain: 2,
+            requests: 6,
+        },
+        ChainLimit {
+            what: "count of a sparse array",
+            sql: "SELECT count(*) AS n FROM 's3://data/sparse'",
+            gives: "| 50000 |",
+            chain: 3,
+            requests: 12,
+        },
+        ChainLimit {
+            what: "a slice of a sparse array",
+            sql: "SELECT sum(v) AS s FROM 's3://data/sparse' WHERE x BETWEEN 10000 AND 10499",
+            gives: "| 2562375.0 |",
+            chain: 3,
+            requests: 13,
+        },
+        ChainLimit {
+            what: "a slice with a condition",
+            sql: "SELECT count(*) AS n FROM 's3://data/sparse' WHERE x BETWEEN 10000 AND 10499 AND kind = 'k3'",
+            gives: "| 71 |",
+            chain: 3,
+            requests: 13,
+        },
+        ChainLimit {
+            what: "groups of an enumeration",
+            sql: "SELECT kind, count(*) AS n FROM 's3://data/enumerated' GROUP BY kind ORDER BY kind",
+            gives: "| k0   | 2858 |",
+            chain: 3,
+            requests: 14,
+        },
+        ChainLimit {
+            what: "two columns of a dense array",
+            sql: "SELECT sum(a) AS a, sum(b) AS b FROM 's3://data/dense' WHERE y < 20",
+            gives: "| 7998000.0 | 7998000 |",
+            chain: 3,
+            requests: 13,
+        },
+    ] {
+        let ctx = cloud.session();
+        wrong.extend(measured(&cloud, &ctx, &limit).await?);
+        if limit.what.starts_with("count") {
+            let again = ChainLimit {
+                what: "the same again",
+                chain: 1,
+                requests: 4,
+                ..limit
+            };
+            wrong.extend(measured(&cloud, &ctx, &again).await?);
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(wrong.join("\n").into())
+}

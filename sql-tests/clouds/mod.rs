@@ -1,0 +1,5 @@
+//! Arrays in object stores, behind a server of S3 in this process: doors, credentials, chains of requests, faults.
+
+mod chains;
+mod doors;
+mod refusals;

@@ -1,0 +1,120 @@
+//! Sessions on a server of S3 in this process.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::{Engine, EngineOptions, StoreRegistry, execute};
+use libtest_mimic::Failed;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt};
+use tiledb_stores::{ObjectStores, StoreEnvironment};
+
+use super::s3::{S3Action, S3Bucket, S3Server, S3ServerOptions, S3User};
+
+/// The bucket that every cloud has.
+pub const BUCKET: &str = "data";
+/// The keys that may do everything there.
+pub const KEYS: (&str, &str) = ("owner", "owner-secret");
+
+/// A server with one bucket, and its owner.
+pub struct Cloud {
+    pub server: S3Server,
+}
+
+impl Cloud {
+    pub fn start() -> Self {
+        Self::with(S3ServerOptions::default())
+    }
+
+    /// A server with more buckets and users.
+    pub fn with(options: S3ServerOptions) -> Self {
+        let owner = S3User::new(KEYS.0, KEYS.1).with_grants(&S3Action::ALL, BUCKET);
+        let options = options.with_bucket(S3Bucket::new(BUCKET)).with_user(owner);
+        Self {
+            server: S3Server::start(options),
+        }
+    }
+
+    /// The variables of the environment with which a program finds the server, and its owner's keys.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = self.endpoint();
+        variables.push(("AWS_ACCESS_KEY_ID", KEYS.0.to_owned()));
+        variables.push(("AWS_SECRET_ACCESS_KEY", KEYS.1.to_owned()));
+        variables
+    }
+
+    /// The variables without keys.
+    pub fn endpoint(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("AWS_ENDPOINT", self.server.endpoint()),
+            ("AWS_ALLOW_HTTP", "true".to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+        ]
+    }
+
+    /// A session in an engine of its own, as the shell has one, with the owner's keys.
+    pub fn session(&self) -> SessionContext {
+        session(self.variables())
+    }
+
+    /// Puts a local folder into the bucket.
+    pub async fn upload(&self, folder: &Path, key: &str) -> Result<(), Failed> {
+        let objects = self.server.objects();
+        for file in files_below(folder)? {
+            let name = file.strip_prefix(folder)?.to_string_lossy().into_owned();
+            let path = ObjectPath::parse(format!("{BUCKET}/{key}/{name}"))?;
+            objects.put(&path, std::fs::read(&file)?.into()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A session that sees these variables of the environment and no others.
+pub fn session(variables: Vec<(&'static str, String)>) -> SessionContext {
+    let environment = StoreEnvironment::from_iter(variables);
+    let stores = ObjectStores::with_environment(environment);
+    let engine = Engine::with_stores(EngineOptions::default(), stores);
+    let registry = Arc::new(StoreRegistry::new(&engine));
+    let runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::clone(&registry) as _);
+    let config = SessionConfig::new()
+        .with_target_partitions(2)
+        .with_extension(registry)
+        .with_extension(Arc::new(engine));
+    let runtime = runtime.build_arc().expect("a runtime");
+    let ctx = SessionContext::new_with_config_rt(config, runtime).enable_url_table();
+    datafusion_tiledb::register(&ctx).expect("the session takes arrays");
+    ctx
+}
+
+/// The rows of a statement as text.
+pub async fn rows(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
+    let ran = async { execute(ctx, sql).await?.collect().await };
+    let batches = ran.await.map_err(|e| format!("{sql}: {e}"))?;
+    Ok(pretty_format_batches(&batches)?.to_string())
+}
+
+/// The error of a statement.
+pub async fn error(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
+    let ran = async { execute(ctx, sql).await?.collect().await };
+    match ran.await {
+        Ok(rows) => Err(format!("{sql} gave rows: {}", pretty_format_batches(&rows)?).into()),
+        Err(error) => Ok(error.to_string()),
+    }
+}
+
+fn files_below(folder: &Path) -> Result<Vec<std::path::PathBuf>, Failed> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(files_below(&path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
