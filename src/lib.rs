@@ -42,7 +42,7 @@
 //! - [`execute`] takes every statement, also those that DataFusion's planner refuses: `ALTER TABLE`, `ATTACH` and `DETACH`.
 //!   It plans `SELECT *` from arrays of thousands of attributes in a fraction of the time.
 //! - [`session::start`] is the same for programs that show plans or progress, or run physical plans themselves.
-//! - [`StatementStores`] makes the object stores for the options of statements, such as `aws.region`.
+//! - [`StoreRegistry`] makes the object stores that URLs name, for arrays and files; [`StatementStores`] are those that a program makes.
 //! - [`Array::open`] needs neither SQL nor a session: it describes the array, reads cells as record batches, and inserts rows.
 //! - [`TileDbTable::insert_rows`] writes the rows of a `DataFrame` or of a stream that is larger than memory.
 //!

@@ -11,13 +11,15 @@ use crate::support::cloud::{Cloud, rows};
 
 /// The delay of each request.
 const LATENCY: Duration = Duration::from_millis(50);
+/// The same where so many are sent at once that this takes some time.
+const LONG_LATENCY: Duration = Duration::from_millis(500);
 
 /// What a query costs at most.
-struct ChainLimit {
-    what: &'static str,
-    sql: &'static str,
+struct ChainLimit<'a> {
+    what: &'a str,
+    sql: &'a str,
     /// A part of its rows.
-    gives: &'static str,
+    gives: &'a str,
     chain: usize,
     requests: usize,
 }
@@ -43,7 +45,7 @@ async fn arranged(cloud: &Cloud) -> Result<(), Failed> {
 async fn measured(
     cloud: &Cloud,
     ctx: &SessionContext,
-    limit: &ChainLimit,
+    limit: &ChainLimit<'_>,
 ) -> Result<Option<String>, Failed> {
     cloud.server.clear();
     let found = rows(ctx, limit.sql).await?;
@@ -71,6 +73,97 @@ async fn measured(
         limit.requests,
         log.collect::<Vec<_>>().join("\n")
     )))
+}
+
+/// The arrays of a group, and fragments of an array, in numbers that show whether they are read one after the other.
+const MANY: usize = 50;
+
+trial!(groups);
+async fn groups() -> Result<(), Failed> {
+    let cloud = Cloud::start();
+    let ctx = cloud.session();
+    rows(&ctx, "SELECT * FROM tiledb_create_group('s3://data/g')").await?;
+    for number in 0..MANY {
+        let copy = format!(
+            "COPY (SELECT 1 AS x, {number} AS v) TO 's3://data/g/a{number}' STORED AS TILEDB PARTITIONED BY (x)"
+        );
+        rows(&ctx, &copy).await?;
+        let add = format!(
+            "SELECT * FROM tiledb_add_member('s3://data/g', 's3://data/g/a{number}', name => 'a{number}')"
+        );
+        rows(&ctx, &add).await?;
+    }
+    rows(
+        &ctx,
+        "SELECT * FROM tiledb_consolidate('s3://data/g', 'mode', 'metadata')",
+    )
+    .await
+    .ok();
+    cloud.server.set_latency(LONG_LATENCY);
+    let ctx = cloud.session();
+    let all: Vec<_> = (0..MANY)
+        .map(|number| format!("SELECT v FROM g.a{number}"))
+        .collect();
+    let sum = format!("SELECT sum(v) AS s FROM ({})", all.join(" UNION ALL "));
+    let mut wrong = Vec::new();
+    for limit in [
+        ChainLimit {
+            what: "attach a group",
+            sql: "ATTACH 's3://data/g' AS g",
+            gives: "",
+            chain: 3,
+            requests: 60,
+        },
+        ChainLimit {
+            what: "sum over its arrays",
+            sql: &sum,
+            gives: "| 1225 |",
+            chain: 7,
+            requests: 560,
+        },
+    ] {
+        wrong.extend(measured(&cloud, &ctx, &limit).await?);
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(wrong.join("\n").into())
+}
+
+trial!(many_fragments);
+async fn many_fragments() -> Result<(), Failed> {
+    const FRAGMENTS: usize = 100;
+    let cloud = Cloud::start();
+    let ctx = cloud.session();
+    let create = "CREATE EXTERNAL TABLE many (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 's3://data/many'";
+    rows(&ctx, create).await?;
+    for number in 0..FRAGMENTS {
+        rows(
+            &ctx,
+            &format!("INSERT INTO many VALUES ({number}, {number})"),
+        )
+        .await?;
+    }
+    cloud.server.set_latency(LONG_LATENCY);
+    let count = |what, chain, requests| ChainLimit {
+        what,
+        sql: "SELECT count(*) AS n FROM 's3://data/many'",
+        gives: "| 100 |",
+        chain,
+        requests,
+    };
+    let mut wrong = Vec::new();
+    let limit = count("count of many fragments", 8, 4 + FRAGMENTS + 10);
+    wrong.extend(measured(&cloud, &cloud.session(), &limit).await?);
+    cloud.server.set_latency(Duration::ZERO);
+    rows(&ctx, "SELECT * FROM tiledb_consolidate('s3://data/many')").await?;
+    cloud.server.set_latency(LONG_LATENCY);
+    let limit = count("the same, consolidated", 3, 12);
+    wrong.extend(measured(&cloud, &cloud.session(), &limit).await?);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(wrong.join("\n").into())
 }
 
 trial!(queries);

@@ -5,20 +5,15 @@ use libtest_mimic::Failed;
 use crate::support::cloud::{BUCKET, Cloud, error, rows, session};
 use crate::support::s3::{RequestFault, S3Action, S3ServerOptions, S3User};
 
-trial!(words);
-async fn words() -> Result<(), Failed> {
-    let blind = S3User::new("blind", "blind-secret").with_grants(&[S3Action::Read], BUCKET);
-    let expired = S3User::new("expired", "expired-secret").with_session_token("fresh");
-    let cloud = Cloud::with(
-        S3ServerOptions::default()
-            .with_user(blind)
-            .with_user(expired),
-    );
-    rows(
-        &cloud.session(),
-        "COPY (SELECT 1 AS x) TO 's3://data/files/f.parquet'",
-    )
-    .await?;
+/// Variables of the environment, a URL, and parts of the error.
+type RefusedCase = (
+    Vec<(&'static str, String)>,
+    &'static str,
+    &'static [&'static str],
+);
+
+/// What the store refuses.
+fn refused(cloud: &Cloud) -> Vec<RefusedCase> {
     let keys = |key: &str, secret: &str, token: &str| {
         let mut variables = cloud.endpoint();
         variables.push(("AWS_ACCESS_KEY_ID", key.to_owned()));
@@ -26,8 +21,8 @@ async fn words() -> Result<(), Failed> {
         variables.push(("AWS_SESSION_TOKEN", token.to_owned()));
         variables
     };
-    let origin = "the keys of the environment (AWS_ACCESS_KEY_ID)";
-    for (variables, url, expected) in [
+    const ORIGIN: &str = "the keys of the environment (AWS_ACCESS_KEY_ID)";
+    vec![
         (
             keys("owner", "wrong-hush", ""),
             "s3://data/a",
@@ -35,24 +30,30 @@ async fn words() -> Result<(), Failed> {
                 "cannot list s3://data/a",
                 "secret key doesn't belong",
                 "403",
-                origin,
-            ][..],
+                ORIGIN,
+            ],
         ),
         (
             keys("stranger", "wrong-hush", ""),
             "s3://data/a",
-            &["doesn't know the access key", origin],
+            &["doesn't know the access key", ORIGIN],
         ),
         (
             keys("blind", "blind-secret", ""),
             "s3://data/a",
-            &["s3:ListBucket on bucket 'data'", "403", origin],
+            &["s3:ListBucket on bucket 'data'", "403", ORIGIN],
         ),
         (
             keys("expired", "expired-secret", "old-hush"),
             "s3://data/a",
             &["session token has expired", "new credentials"],
         ),
+    ]
+}
+
+/// What can't be reached, or isn't there.
+fn unreachable(cloud: &Cloud) -> Vec<RefusedCase> {
+    vec![
         (
             cloud.variables(),
             "s3://missing-bucket/a",
@@ -99,7 +100,19 @@ async fn words() -> Result<(), Failed> {
         ),
         (cloud.variables(), "tiledb://namespace/a", &["TileDB Cloud"]),
         (cloud.variables(), "ftp://host/a", &["scheme ftp://"]),
-    ] {
+    ]
+}
+
+trial!(words);
+async fn words() -> Result<(), Failed> {
+    let blind = S3User::new("blind", "blind-secret").with_grants(&[S3Action::Read], BUCKET);
+    let expired = S3User::new("expired", "expired-secret").with_session_token("fresh");
+    let options = S3ServerOptions::default();
+    let cloud = Cloud::with(options.with_user(blind).with_user(expired));
+    let copy = "COPY (SELECT 1 AS x) TO 's3://data/files/f.parquet'";
+    rows(&cloud.session(), copy).await?;
+    let cases = refused(&cloud).into_iter().chain(unreachable(&cloud));
+    for (variables, url, expected) in cases {
         let ctx = session(variables);
         for sql in [format!("SELECT * FROM tiledb_fragments('{url}')")] {
             for retries in ["SET tiledb.retries = 1", "SET tiledb.retry_time = '1s'"] {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::session::in_one_statement;
 use datafusion_tiledb::{Engine, EngineOptions, StoreRegistry, execute};
 use libtest_mimic::Failed;
+use object_store::ObjectStoreExt;
 use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStore, ObjectStoreExt};
 use tiledb_stores::{ObjectStores, StoreEnvironment};
 
 use super::s3::{S3Action, S3Bucket, S3Server, S3ServerOptions, S3User};
@@ -92,14 +93,16 @@ pub fn session(variables: Vec<(&'static str, String)>) -> SessionContext {
 /// The rows of a statement as text.
 pub async fn rows(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
     let ran = async { execute(ctx, sql).await?.collect().await };
-    let batches = ran.await.map_err(|e| format!("{sql}: {e}"))?;
+    let batches = in_one_statement(ran)
+        .await
+        .map_err(|e| format!("{sql}: {e}"))?;
     Ok(pretty_format_batches(&batches)?.to_string())
 }
 
 /// The error of a statement.
 pub async fn error(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
     let ran = async { execute(ctx, sql).await?.collect().await };
-    match ran.await {
+    match in_one_statement(ran).await {
         Ok(rows) => Err(format!("{sql} gave rows: {}", pretty_format_batches(&rows)?).into()),
         Err(error) => Ok(error.to_string()),
     }

@@ -1,7 +1,7 @@
 //! A group, opened to be attached to a session, and the names of the arrays below it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use tiledb_engine::Result;
 use tiledb_engine::array::group::Group;
@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 
 use super::explore::{ExploredGroup, MemberStores, join, unlisted};
 use crate::options::TableOptions;
+use crate::stores::ahead::OpenedTables;
 
 /// A TileDB group as a [catalog](datafusion::catalog::CatalogProvider) of all arrays below it.
 ///
@@ -31,6 +32,15 @@ pub(super) struct GroupState {
     listing: RwLock<Arc<GroupListing>>,
     /// Held while the arrays are listed again, so that the later of two lists stays.
     listing_anew: Mutex<()>,
+    /// The attached group, as the last lookup of an array found it in a store behind a network.
+    recent: Mutex<Option<RecentGroup>>,
+}
+
+/// A group, and the statement that has opened it.
+#[derive(Debug)]
+struct RecentGroup {
+    group: Group,
+    statement: Weak<OpenedTables>,
 }
 
 impl GroupState {
@@ -47,7 +57,27 @@ impl GroupState {
             stores,
             listing: RwLock::new(Arc::new(listing)),
             listing_anew: Mutex::new(()),
+            recent: Mutex::default(),
         })
+    }
+
+    /// The attached group now. The lookups of a statement that runs at once share it.
+    pub(super) async fn root_group(&self, window: OpenWindow) -> Result<Group> {
+        let Some(statement) = OpenedTables::current().filter(|_| self.root.is_remote()) else {
+            return Group::open(&self.root, window).await;
+        };
+        let mut recent = self.recent.lock().await;
+        if let Some(known) = &*recent
+            && OpenedTables::is_current(&known.statement)
+        {
+            return Ok(known.group.clone());
+        }
+        let group = Group::open(&self.root, window).await?;
+        *recent = Some(RecentGroup {
+            group: group.clone(),
+            statement: Arc::downgrade(&statement),
+        });
+        Ok(group)
     }
 
     /// The listed arrays.

@@ -20,6 +20,7 @@ use super::ROOT_SCHEMA;
 use super::explore::join;
 use super::group::{GroupState, TileDbGroup};
 use crate::error::to_datafusion_error;
+use crate::stores::ahead::OpenedTables;
 use crate::table::provider::TileDbTable;
 
 const INFORMATION_SCHEMA: &str = "information_schema";
@@ -81,12 +82,31 @@ impl GroupState {
         Err(to_datafusion_error(error.with("group", self.root.uri())))
     }
 
-    async fn open_table(&self, path: &str, name: &str) -> tiledb_engine::Result<TileDbTable> {
+    async fn open_table(
+        &self,
+        path: &str,
+        name: &str,
+    ) -> tiledb_engine::Result<Arc<dyn TableProvider>> {
+        let place = format!("{} {}", self.root.uri(), join(path, name));
+        if let Some(opened) = OpenedTables::get(&place, &self.options) {
+            return Ok(opened);
+        }
+        if OpenedTables::is_looking_ahead() && !self.root.is_remote() {
+            return Err(Error::unsupported(
+                "tables of this machine are not opened ahead",
+            ));
+        }
         let storage = self.find_array(path, name).await?;
-        let table = TileDbTable::open_storage(storage, self.options.clone()).await;
-        table
+        let is_remote = storage.is_remote();
+        let table = TileDbTable::open_whole(storage, self.options.clone()).await;
+        let table = table
             .context("member", || join(path, name))
-            .context("group", || self.root.uri())
+            .context("group", || self.root.uri())?;
+        let table: Arc<dyn TableProvider> = Arc::new(table);
+        if is_remote {
+            OpenedTables::keep(&place, &self.options, &table);
+        }
+        Ok(table)
     }
 }
 
@@ -143,7 +163,7 @@ impl SchemaProvider for GroupSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         match self.shared.open_table(&self.path, name).await {
-            Ok(table) => Ok(Some(Arc::new(table))),
+            Ok(table) => Ok(Some(table)),
             Err(error) if self.is_listed.load(Ordering::Relaxed) => {
                 let error = Arc::new(to_datafusion_error(error));
                 Ok(Some(Arc::new(UnreadableTable { error })))

@@ -45,7 +45,7 @@ impl<'a> PathResolution<'a> {
         Ok(Self {
             shared,
             window,
-            group: Group::open(&shared.root, window).await?,
+            group: shared.root_group(window).await?,
             passed: vec![shared.root.location().clone()],
             path: String::new(),
         })

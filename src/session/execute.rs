@@ -13,6 +13,7 @@ use datafusion::logical_expr::{DdlStatement, EmptyRelation, LogicalPlan};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::dialect::{Dialect as SqlDialect, dialect_from_str};
+use futures::{StreamExt, stream};
 
 use super::depth::StatementDepth;
 use super::locations::{LocationReader, prepare, prepare_store};
@@ -24,6 +25,7 @@ use crate::catalog::{GroupStatement, attached_notice, first_word};
 use crate::error::to_datafusion_error;
 use crate::evolve::alter::AlterTable;
 use crate::options::ReadOnly;
+use crate::stores::ahead::OpenedTables;
 use crate::table::url_table::looks_like_location;
 use crate::upstream::generic_dialect::GenericWithTimes;
 
@@ -183,6 +185,9 @@ fn parse_in(sql: &str, dialect: &dyn SqlDialect, most_nested: Option<usize>) -> 
     }
 }
 
+/// Tables looked up at the same time.
+const LOOKUPS: usize = 64;
+
 async fn started(ctx: &SessionContext, sql: &str) -> Result<StartedStatement> {
     // The state of a session has hundreds of functions, so copying it costs a good part of a small statement.
     let state = ctx.state();
@@ -242,6 +247,7 @@ async fn start_parsed(
             return Ok(StartedStatement::Done { notice: None });
         }
     }
+    look_up_tables(&state, &statement).await;
     let mut plan = plan_statement(&state, statement).await?;
     ReadOnly::check_plan(state.config(), &plan)?;
     check_dropped(ctx, &plan)?;
@@ -269,6 +275,31 @@ async fn start_parsed(
         frame: Box::new(frame),
         is_description,
     })
+}
+
+/// Looks up the tables that a statement names side by side, if it [runs at once](crate::session::in_one_statement) and names
+/// several. A table that can't be opened is reported when the statement is planned.
+async fn look_up_tables(state: &SessionState, statement: &Statement) {
+    let Some(tables) = OpenedTables::current() else {
+        return;
+    };
+    let Ok(mut names) = state.resolve_table_references(statement) else {
+        return;
+    };
+    names.sort_unstable();
+    names.dedup();
+    if names.len() < 2 {
+        return;
+    }
+    let lookups = names.into_iter().map(|name| async move {
+        let table = name.table().to_owned();
+        if let Ok(schema) = state.schema_for_ref(name) {
+            // Whether there is such a table is seen later.
+            let _ = schema.table(&table).await;
+        }
+    });
+    let lookups = stream::iter(lookups).buffer_unordered(LOOKUPS);
+    tables.ahead(lookups.collect::<()>()).await;
 }
 
 /// Fails if a plan drops a table at a path. `DROP TABLE` forgets a name, and a path is a name that can't be forgotten.

@@ -103,11 +103,15 @@ pub(super) async fn prepare_store(
     check_no_secret(location).map_err(to_datafusion_error)?;
     let first = options.iter().next().map(|(key, _)| key);
     let is_url = location.contains("://");
+    let is_local = !is_url
+        || location
+            .get(..5)
+            .is_some_and(|start| start.eq_ignore_ascii_case("file:"));
     if let Some(key) = first
-        && !is_url
+        && is_local
     {
         return Err(to_datafusion_error(Error::invalid(format!(
-            "'{location}' takes no options of an object store, as it is not a URL: remove the option {key}"
+            "'{location}' takes no options of an object store, as it is on this machine: remove the option {key}"
         ))));
     }
     let is_made = register_made(state, if is_url { location } else { FILES }, options).await?;

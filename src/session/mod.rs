@@ -21,3 +21,4 @@ pub use self::execute::{StartedStatement, check_syntax, execute, start};
 pub use self::factory::TileDbTableFactory;
 pub use self::register::{equip, register};
 pub use crate::options::ReadOnly;
+pub use crate::stores::ahead::in_one_statement;

@@ -8,6 +8,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
 use crate::statements::written;
+use crate::table::url_table::looks_like_location;
 
 /// Plans a statement like [`SessionState::statement_to_plan`], and also supports what that doesn't plan: DEFAULT as a value and
 /// `DEFAULT VALUES` of arrays, and quoted names in `COPY … PARTITIONED BY`. A column that UPDATE sets twice is an error. For an
@@ -34,8 +35,17 @@ pub(super) async fn plan_statement(
     }
 }
 
+/// Whether a statement describes a table of the session. The table at a path is opened by the statement itself.
 fn describes_table(statement: &Statement) -> bool {
-    matches!(statement, Statement::Statement(statement) if matches!(**statement, SqlStatement::ExplainTable { .. }))
+    let Statement::Statement(statement) = statement else {
+        return false;
+    };
+    match statement.as_ref() {
+        SqlStatement::ExplainTable { table_name, .. } => {
+            !looks_like_location(&table_name.to_string())
+        }
+        _ => false,
+    }
 }
 
 fn is_unknown_column(error: &DataFusionError) -> bool {

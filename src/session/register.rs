@@ -30,6 +30,7 @@ use crate::session::factory::TileDbTableFactory;
 use crate::statements::changes;
 use crate::statements::one_moment;
 use crate::statements::written;
+use crate::stores::ahead::OpenedTables;
 use crate::stores::location::storage;
 use crate::stores::registry::StoreRegistry;
 use crate::stores::runtime::ArrayRuntime;
@@ -193,8 +194,18 @@ fn open_array(
     runtime: ArrayRuntime,
 ) -> BoxFuture<'static, datafusion::error::Result<Option<Arc<dyn TableProvider>>>> {
     async move {
+        if let Some(opened) = OpenedTables::get(&path, &options) {
+            return Ok(Some(opened));
+        }
         match open_columns(&path, &options, &runtime).await {
-            Ok(table) => Ok(Some(Arc::new(table) as _)),
+            Ok(table) => {
+                let is_remote = table.storage().is_remote();
+                let table: Arc<dyn TableProvider> = Arc::new(table);
+                if is_remote {
+                    OpenedTables::keep(&path, &options, &table);
+                }
+                Ok(Some(table))
+            }
             // A path without an array may still be a file that others read.
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) if e.kind() == ErrorKind::NotAnArray => Ok(None),

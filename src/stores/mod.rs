@@ -1,5 +1,6 @@
 //! Where arrays are: locations in statements, with the object store, the memory and the engine of a session.
 
+pub(crate) mod ahead;
 pub(crate) mod budget;
 pub(crate) mod location;
 pub(crate) mod place;

@@ -1,8 +1,8 @@
-//! The object stores that statements need, with the options of each statement.
+//! The object stores that a program makes for statements.
 //!
-//! `CREATE EXTERNAL TABLE`, `COPY` and `ATTACH` may name a location in an object store, with options such as `aws.region`. This
-//! crate builds no such stores. A program that can build them gives its session a [`StatementStores`]; without one, an option of a
-//! store is an error.
+//! `CREATE EXTERNAL TABLE`, `COPY` and `ATTACH` may name a location in an object store, with options such as `aws.region`. The
+//! [engine](crate::Engine) makes the stores of the services that it was built with. A program that wants to make them itself, or
+//! others, gives its session a [`StatementStores`].
 
 use std::collections::HashMap;
 use std::fmt;

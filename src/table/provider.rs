@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -27,6 +26,7 @@ use crate::options::{FloatColumns, TableOptions};
 use crate::scan::moment::{StatementSnapshots, TableIdentity};
 use crate::scan::planning::shown;
 use crate::scan::source::TileDbSource;
+use crate::stores::ahead::OpenedTables;
 use crate::upstream::boxed_methods::forward_to_boxed;
 
 /// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
@@ -60,30 +60,12 @@ pub struct TileDbTable {
 pub(super) enum LastOpened {
     /// Its columns, if it has not been scanned yet.
     Columns(Arc<ArrayColumns>),
-    /// The whole array, as the statement that is being planned has found it in a store behind a network.
-    Opened(Arc<ShownArray>, OpenedMoment),
+    /// The whole array, as a statement has found it in a store behind a network. It serves the scans of this statement.
+    Opened(Arc<ShownArray>, Weak<OpenedTables>),
     /// What the last query saw, so that the next one reads only what has changed.
     Seen(Arc<ShownArray>),
     /// What all queries see.
     Fixed(Arc<ShownArray>),
-}
-
-/// The moment at which an array was opened.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OpenedMoment {
-    at: Instant,
-    /// The changes of the engine until the array was listed.
-    changes: u64,
-}
-
-impl OpenedMoment {
-    /// A scan that begins within this time after its array was opened belongs to the same statement.
-    const STATEMENT: Duration = Duration::from_secs(1);
-
-    /// Whether what was opened serves a scan now, without being listed again.
-    fn is_now(&self, storage: &Storage) -> bool {
-        self.at.elapsed() < Self::STATEMENT && self.changes == storage.engine().changes()
-    }
 }
 
 /// An array at a time, and the columns it shows.
@@ -130,22 +112,31 @@ impl TileDbTable {
         Ok(Self::new(storage, options, &shown, last))
     }
 
+    /// Opens an array that a statement names. If the statement runs at once, what is found now serves its scan, too.
+    pub(crate) async fn open_whole(
+        storage: Storage,
+        options: TableOptions,
+    ) -> tiledb_engine::Result<Self> {
+        let table = Self::open_storage(storage, options).await?;
+        let mut last = table.last();
+        if let LastOpened::Seen(shown) = &*last
+            && let Some(statement) = OpenedTables::current()
+            && table.storage.is_remote()
+        {
+            *last = LastOpened::Opened(Arc::clone(shown), Arc::downgrade(&statement));
+        }
+        drop(last);
+        Ok(table)
+    }
+
     /// Opens an array that a statement names: its columns now, its fragments when it is scanned.
     pub(crate) async fn open_columns(
         storage: Storage,
         options: TableOptions,
     ) -> tiledb_engine::Result<Self> {
-        if storage.is_remote() {
+        if storage.is_remote() && OpenedTables::current().is_some() {
             // Its fragments come with its columns.
-            let changes = storage.engine().changes();
-            let table = Self::open_storage(storage, options).await?;
-            let mut last = table.last();
-            if let LastOpened::Seen(shown) = &*last {
-                let at = Instant::now();
-                *last = LastOpened::Opened(Arc::clone(shown), OpenedMoment { at, changes });
-            }
-            drop(last);
-            return Ok(table);
+            return Self::open_whole(storage, options).await;
         }
         let Some(columns) = ArrayColumns::read(&storage, options.window()?).await? else {
             return Self::open_storage(storage, options).await;
@@ -258,6 +249,10 @@ impl TileDbTable {
     /// A statement that names a column that another writer has added fails before it reads the array, so it cannot notice
     /// that the columns changed. Therefore the columns are compared whenever the statement before has not used the table.
     pub(crate) async fn renewed(&self) -> Option<tiledb_engine::Result<Self>> {
+        let is_new = matches!(&*self.last(), LastOpened::Opened(_, statement) if OpenedTables::is_current(statement));
+        if is_new {
+            return None;
+        }
         let unused = self.unused.swap(true, Ordering::Relaxed);
         let outdated = self.outdated.load(Ordering::Relaxed);
         if !(outdated || unused && self.has_other_columns().await) {
@@ -310,7 +305,7 @@ impl TileDbTable {
         let open = async {
             match &last {
                 LastOpened::Columns(columns) => columns.open(&self.storage, window).await,
-                LastOpened::Opened(shown, moment) if moment.is_now(&self.storage) => {
+                LastOpened::Opened(shown, statement) if OpenedTables::is_current(statement) => {
                     Ok(shown.table.snapshot.clone())
                 }
                 LastOpened::Seen(shown)

@@ -24,6 +24,7 @@ use tiledb_engine::Error;
 
 use crate::error::to_datafusion_error;
 use crate::options::TableOptions;
+use crate::stores::ahead::OpenedTables;
 use crate::stores::location::has_store;
 use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
@@ -217,11 +218,34 @@ impl ArraySchemaProvider {
 }
 
 impl ArraySchemaProvider {
+    /// Opens a table ahead, if it is in a store behind a network. What fails is reported when the table is looked up.
+    async fn open_ahead(&self, name: &str) {
+        if self.inner.table_exist(name) {
+            // It may be that of a group.
+            let _ = self.inner.table(name).await;
+            return;
+        }
+        let location = TableLocation::parse(name).ok().flatten();
+        let is_remote = |path: &str| path.contains("://") && !path.starts_with("file:");
+        if let Some(location) = location.filter(|location| is_remote(&location.path))
+            && !location.names_web_file()
+            && self.opener.has_store(&location.path)
+        {
+            let _ = self.opener.open(&location).await;
+        }
+    }
+}
+
+impl ArraySchemaProvider {
     fn table_boxed<'a>(
         &'a self,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<Arc<dyn TableProvider>>>> {
         async move {
+            if OpenedTables::is_looking_ahead() {
+                self.open_ahead(name).await;
+                return Ok(None);
+            }
             if self.inner.table_exist(name) {
                 let table = self.inner.table(name).await?;
                 return self.renewed(name, table).await;

@@ -12,7 +12,7 @@ use std::time::Instant;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{ExplainFormat, LogicalPlan};
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::session::{self, StartedStatement};
+use datafusion_tiledb::session::{self, StartedStatement, in_one_statement};
 use zeroize::Zeroizing;
 
 use crate::execute::StatementExecution;
@@ -113,7 +113,10 @@ impl Shell {
 
     async fn uninterrupted(&self, sql: &str, running: &Interruptible) -> Result<()> {
         let explains = AtomicBool::new(false);
-        let run = || report::catch_panic(self.run_statement(sql, running, &explains));
+        let run = || {
+            let statement = self.run_statement(sql, running, &explains);
+            report::catch_panic(in_one_statement(statement))
+        };
         match run().await {
             // DataFusion's tree cuts long lines by bytes and cannot hold names beyond ASCII.
             Err(e) if explains.load(Ordering::Relaxed) && report::is_panic(&e) => {

@@ -111,7 +111,7 @@ impl FailedRequest<'_> {
         }
         match http_error(error) {
             Some(http) => self.unanswered(http),
-            None => self.failure(StoreFailureKind::Refused, innermost(error)),
+            None => self.failure(StoreFailureKind::Refused, without_prefix(error)),
         }
     }
 
@@ -137,6 +137,9 @@ impl FailedRequest<'_> {
             let failure = self.failure(StoreFailureKind::Refused, why);
             return failure.in_region(region.clone());
         }
+        if let Some((why, remedy)) = self.denial(refusal) {
+            return self.denied(&said, &why, remedy);
+        }
         match (refusal.status, code) {
             (
                 _,
@@ -146,42 +149,6 @@ impl FailedRequest<'_> {
                     "there is no {container} ({said}): check its name, and the account or endpoint that it should be in"
                 );
                 self.failure(StoreFailureKind::NoBucket, why)
-            }
-            (_, "InvalidAccessKeyId") => self.denied(
-                &said,
-                "the store doesn't know the access key",
-                "check the access key ID, and that the endpoint is the one that it is for",
-            ),
-            (_, "SignatureDoesNotMatch") => self.denied(
-                &said,
-                "the secret key doesn't belong to the access key",
-                "check the secret key",
-            ),
-            (
-                _,
-                "ExpiredToken"
-                | "TokenRefreshRequired"
-                | "InvalidToken"
-                | "ExpiredAuthenticationToken",
-            ) => self.denied(
-                &said,
-                "the session token has expired or is not valid",
-                "get new credentials",
-            ),
-            (_, "RequestTimeTooSkewed") => self.denied(
-                &said,
-                "the clock of this machine differs too much from the store's",
-                "set the clock",
-            ),
-            (401, _) | (403, "AuthenticationFailed" | "InvalidAuthenticationInfo") => self.denied(
-                &said,
-                "the store doesn't accept the credentials",
-                "check them",
-            ),
-            (403, _) => {
-                let permission = self.operation.permission(self.url.service());
-                let why = format!("access was denied: it needs {permission} on {container}");
-                self.denied(&said, &why, "use credentials that have it")
             }
             (404, _) => self.failure(
                 StoreFailureKind::Refused,
@@ -204,6 +171,49 @@ impl FailedRequest<'_> {
                 format!("the store refused the request ({said})"),
             ),
         }
+    }
+
+    /// Why access was denied, and what to do, if it was.
+    fn denial(&self, refusal: &Refusal) -> Option<(String, &'static str)> {
+        let (why, remedy) = match (refusal.status, refusal.code.as_str()) {
+            (_, "InvalidAccessKeyId") => (
+                "the store doesn't know the access key",
+                "check the access key ID, and that the endpoint is the one that it is for",
+            ),
+            (_, "SignatureDoesNotMatch") => (
+                "the secret key doesn't belong to the access key",
+                "check the secret key",
+            ),
+            (
+                _,
+                "ExpiredToken"
+                | "TokenRefreshRequired"
+                | "InvalidToken"
+                | "ExpiredAuthenticationToken",
+            ) => (
+                "the session token has expired or is not valid",
+                "get new credentials",
+            ),
+            (_, "RequestTimeTooSkewed") => (
+                "the clock of this machine differs too much from the store's",
+                "set the clock",
+            ),
+            (401, _) | (403, "AuthenticationFailed" | "InvalidAuthenticationInfo") => {
+                ("the store doesn't accept the credentials", "check them")
+            }
+            (403, _) => {
+                let service = self.url.service();
+                let why = format!(
+                    "access was denied: it needs {} on {} '{}'",
+                    self.operation.permission(service),
+                    service.container(),
+                    self.url.container()
+                );
+                return Some((why, "use credentials that have it"));
+            }
+            _ => return None,
+        };
+        Some((why.to_owned(), remedy))
     }
 
     fn denied(&self, said: &str, why: &str, remedy: &str) -> StoreFailure {
@@ -258,6 +268,14 @@ fn http_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a HttpError> 
         cause = error.source();
     }
     None
+}
+
+/// The text of an error without the name of its store.
+fn without_prefix(error: &object_store::Error) -> String {
+    match error {
+        object_store::Error::Generic { source, .. } => source.to_string(),
+        error => error.to_string(),
+    }
 }
 
 /// The text of the cause of all causes.

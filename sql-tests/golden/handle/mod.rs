@@ -353,7 +353,7 @@ pub async fn refused() -> Result<(), Failed> {
     expect("kind", dense.kind(), ErrorKind::InvalidInput)?;
     for (nothing, kind) in [
         (path("no_such_array"), ErrorKind::NotFound),
-        ("s3://bucket/array".to_owned(), ErrorKind::Unsupported),
+        ("nostore://bucket/array".to_owned(), ErrorKind::Unsupported),
     ] {
         let Err(error) = Array::open(&nothing).await else {
             return Err(format!("{nothing} was opened").into());

@@ -15,9 +15,7 @@ mod sending;
 mod uploads;
 
 pub use self::faults::{RequestFault, RequestHead};
-pub use self::options::{
-    S3Action, S3Bucket, S3Dialect, S3Grant, S3ServerOptions, S3User, WrongRegionAnswer,
-};
+pub use self::options::{S3Action, S3Bucket, S3ServerOptions, S3User, WrongRegionAnswer};
 pub use self::request_log::ServedRequest;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 use http_body_util::BodyExt;
-use hyper::HeaderMap;
 use hyper::body::Bytes;
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -19,11 +18,8 @@ use s3s::dto::*;
 use s3s::{Body, S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 
 use super::listing;
-use super::options::{S3Action, S3Dialect, S3ServerOptions};
+use super::options::{S3Action, S3ServerOptions};
 use super::uploads::PendingUploads;
-
-/// The header by which Google's clients demand that an object is new.
-const GENERATION_MATCH: &str = "x-goog-if-generation-match";
 
 /// Answers requests from objects in memory, in which the first segment of a path is the bucket.
 pub struct MemoryObjects {
@@ -133,19 +129,10 @@ impl MemoryObjects {
 
     /// The mode of a write under the conditions of its request.
     fn put_mode(
-        &self,
-        headers: &HeaderMap,
         if_match: Option<ETagCondition>,
         if_none_match: Option<ETagCondition>,
     ) -> S3Result<PutMode> {
         let unknown = || s3_error!(NotImplemented, "The server does not know this condition");
-        if self.options.dialect == S3Dialect::Google {
-            return match headers.get(GENERATION_MATCH) {
-                None => Ok(PutMode::Overwrite),
-                Some(generation) if generation == "0" => Ok(PutMode::Create),
-                Some(_) => Err(unknown()),
-            };
-        }
         match (if_match, if_none_match) {
             (None, None) => Ok(PutMode::Overwrite),
             (None, Some(ETagCondition::Any)) => Ok(PutMode::Create),
@@ -273,7 +260,7 @@ impl S3 for MemoryObjects {
     ) -> S3Result<S3Response<PutObjectOutput>> {
         let input = req.input;
         let location = location(&input.bucket, &input.key)?;
-        let mode = self.put_mode(&req.headers, input.if_match, input.if_none_match)?;
+        let mode = Self::put_mode(input.if_match, input.if_none_match)?;
         let content = received(input.body).await?;
         Ok(S3Response::new(PutObjectOutput {
             e_tag: self.write(&location, content.into(), mode).await?,
@@ -345,7 +332,7 @@ impl S3 for MemoryObjects {
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         let input = req.input;
         let location = location(&input.bucket, &input.key)?;
-        let mode = self.put_mode(&req.headers, input.if_match, input.if_none_match)?;
+        let mode = Self::put_mode(input.if_match, input.if_none_match)?;
         let listed = input.multipart_upload.and_then(|upload| upload.parts);
         let listed = listed.unwrap_or_default();
         let least = self.options.least_part_size;

@@ -117,16 +117,6 @@ pub enum WrongRegionAnswer {
     Redirect,
 }
 
-/// The headers by which a PUT request demands that the object is new or unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum S3Dialect {
-    /// `If-None-Match: *` and `If-Match: <ETag>`.
-    #[default]
-    Aws,
-    /// `x-goog-if-generation-match: 0`. The server ignores the headers of [`Self::Aws`].
-    Google,
-}
-
 /// The options of a server. A server with default options has neither buckets nor users.
 #[derive(Debug, Clone)]
 pub struct S3ServerOptions {
@@ -138,8 +128,6 @@ pub struct S3ServerOptions {
     pub allow_anonymous: bool,
     /// The answer to requests for the wrong region.
     pub wrong_region: WrongRegionAnswer,
-    /// The headers of conditional requests.
-    pub dialect: S3Dialect,
     /// The most entries of a page of a listing, at most 1,000.
     pub page_size: usize,
     /// The least size of all parts of an upload but the last one.
@@ -153,7 +141,6 @@ impl Default for S3ServerOptions {
             users: Vec::new(),
             allow_anonymous: false,
             wrong_region: WrongRegionAnswer::default(),
-            dialect: S3Dialect::default(),
             page_size: MOST_KEYS,
             least_part_size: LEAST_PART,
         }

@@ -72,7 +72,7 @@ pub async fn load(storage: &Storage, directory: &ArrayDirectory) -> Result<Vec<A
             };
             Ok::<_, Error>((kind, name, path, info, bytes))
         })
-        .buffered(LOAD_CONCURRENCY)
+        .buffered(storage.reads_at_once(LOAD_CONCURRENCY))
         .try_collect()
         .await?;
     let mut log = CommitLog::default();

@@ -128,7 +128,7 @@ pub(super) async fn load_all(
 ) -> Result<Vec<Arc<TimedDelete>>> {
     stream::iter(committed)
         .map(|delete| load(storage, delete))
-        .buffered(LOAD_CONCURRENCY)
+        .buffered(storage.reads_at_once(LOAD_CONCURRENCY))
         .try_collect()
         .await
 }
@@ -145,7 +145,7 @@ async fn load_processed(
             let names = fragment.processed_conditions(storage).await?;
             Ok((fragment.name.name.clone(), names))
         })
-        .buffered(LOAD_CONCURRENCY)
+        .buffered(storage.reads_at_once(LOAD_CONCURRENCY))
         .try_collect()
         .await
 }

@@ -394,7 +394,7 @@ impl ArrayDirectory {
         for name in &self.old_fragments {
             lookups.extend(sees(name).map(|visibility| look_at(storage, name, visibility)));
         }
-        let lookups = stream::iter(lookups).buffered(LIST_CONCURRENCY);
+        let lookups = stream::iter(lookups).buffered(storage.reads_at_once(LIST_CONCURRENCY));
         let old: Vec<_> = lookups.try_collect().await?;
         fragments.extend(old.into_iter().flatten());
         fragments.sort_by(|a, b| a.age().cmp(&b.age()));

@@ -124,7 +124,7 @@ async fn load_details(
     let files = visible_files(listing.named_files().cloned(), window)?;
     let details = stream::iter(files)
         .map(|file| load_file(storage, file))
-        .buffered(OPEN_CONCURRENCY)
+        .buffered(storage.reads_at_once(OPEN_CONCURRENCY))
         .try_collect()
         .await?;
     Ok((details, unlisted))

@@ -57,7 +57,7 @@ pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<Metadata
     let visible = visible_files(storage, &listing.files, window).await?;
     let loaded: Vec<(TimestampedName, Arc<Vec<MetadataEntry>>)> = stream::iter(visible)
         .map(|(name, file)| async move { Ok::<_, Error>((name, load_file(storage, &file).await?)) })
-        .buffered(LOAD_CONCURRENCY)
+        .buffered(storage.reads_at_once(LOAD_CONCURRENCY))
         .try_collect()
         .await?;
     let mut items = BTreeMap::new();
@@ -115,7 +115,7 @@ pub async fn settled_group(storage: &Storage) -> Result<Storage> {
     }
     let encrypted = stream::iter(files)
         .map(|(path, file)| is_encrypted(storage, path, file))
-        .buffer_unordered(LOAD_CONCURRENCY)
+        .buffer_unordered(storage.reads_at_once(LOAD_CONCURRENCY))
         .try_any(|encrypted| async move { encrypted });
     let key = encrypted.await?.then_some(key);
     Ok(storage.clone().with_encryption_key(key))

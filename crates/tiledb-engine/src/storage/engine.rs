@@ -8,7 +8,6 @@
 
 use std::fmt;
 use std::num::NonZero;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arrow::buffer::MutableBuffer;
@@ -106,8 +105,6 @@ struct EngineState {
     tiles: Arc<IdleBuffers<MutableBuffer>>,
     ticks: Arc<Mutex<ClockTicks>>,
     stores: ObjectStores,
-    /// The number of files that were created, replaced or removed.
-    changes: AtomicU64,
 }
 
 /// The last time and the last name that an engine gave to a change.
@@ -140,7 +137,6 @@ impl Engine {
             idle,
             ticks: Arc::default(),
             stores,
-            changes: AtomicU64::new(0),
             options,
         }))
     }
@@ -178,15 +174,6 @@ impl Engine {
     /// The object stores that URLs name.
     pub fn stores(&self) -> &ObjectStores {
         &self.0.stores
-    }
-
-    /// The number of files that this engine has created, replaced or removed in arrays.
-    pub fn changes(&self) -> u64 {
-        self.0.changes.load(Ordering::Acquire)
-    }
-
-    pub(super) fn count_change(&self) {
-        self.0.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Whether both are handles of one engine.
@@ -265,7 +252,7 @@ impl fmt::Debug for WeakEngine {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::memory::budget::Grant;

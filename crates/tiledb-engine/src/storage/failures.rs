@@ -11,13 +11,6 @@ pub(super) fn of_store(verb: &str, uri: &str, error: object_store::Error) -> Err
     if is_missing(&error) {
         return missing(uri);
     }
-    if let Some(failure) = StoreFailure::in_error(&error) {
-        let kind = match failure.kind() {
-            StoreFailureKind::AccessDenied => ErrorKind::PermissionDenied,
-            _ => ErrorKind::Storage,
-        };
-        return Error::new(kind, failure.to_string());
-    }
     if verb == "list"
         && let Some(why) = no_listing(uri, &error)
     {
@@ -26,6 +19,13 @@ pub(super) fn of_store(verb: &str, uri: &str, error: object_store::Error) -> Err
              or from an object store"
         ))
         .with_source(error);
+    }
+    if let Some(failure) = StoreFailure::in_error(&error) {
+        let kind = match failure.kind() {
+            StoreFailureKind::AccessDenied => ErrorKind::PermissionDenied,
+            _ => ErrorKind::Storage,
+        };
+        return Error::new(kind, failure.to_string());
     }
     let refused = matches!(
         error,
@@ -76,7 +76,10 @@ fn no_listing(uri: &str, error: &object_store::Error) -> Option<String> {
     }
     // The error types of the client are private.
     let text = error.to_string();
-    let status = text.split_once("status code: ").map(|(_, rest)| rest);
+    let after = ["status code: ", "(status "]
+        .iter()
+        .find_map(|before| text.split_once(before));
+    let status = after.map(|(_, rest)| rest);
     let refused = REFUSALS
         .iter()
         .find(|refusal| status.is_some_and(|status| status.starts_with(*refusal)));

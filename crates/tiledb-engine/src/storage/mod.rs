@@ -8,7 +8,6 @@
 //! The subtle thing: memory is never allocated by a length found in a file. Buffers are sized by what the store says
 //! exists, so that a range beyond the end of a file is an error and not an allocation.
 
-mod ahead;
 mod buffers;
 mod cache;
 mod coalesce;
@@ -32,12 +31,11 @@ pub use file_write::{FileEvent, recorder};
 #[cfg(any(test, feature = "testing"))]
 pub use listing::believed;
 
-pub use ahead::ReadAhead;
 pub use cache::{CacheKey, CacheStats, MetadataCache};
 pub use engine::{ClockTicks, Engine, EngineOptions, WeakEngine};
 pub use external::{ExternalMembers, FollowedLink, LocationPrefix, MemberLink};
 pub use listing::{DatedListing, FileInfo, Listing, ListingReuse};
 pub use location::Location;
 pub use request_log::{IoCounters, IoCounts, LoggedRequest, RequestKind, RequestLog};
-pub use store::{FileSuffix, IoOptions, STAGED_SUFFIX, Storage, Upload, Uploaded};
+pub use store::{ExpectedFiles, FileSuffix, IoOptions, STAGED_SUFFIX, Storage, Upload, Uploaded};
 pub use unfinished::once_finished;

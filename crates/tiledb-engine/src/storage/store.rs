@@ -14,6 +14,7 @@ macro_rules! of_files {
 }
 
 mod access;
+mod ahead;
 mod disk;
 mod list;
 mod objects;
@@ -22,6 +23,7 @@ mod requests;
 mod upload;
 mod write;
 
+pub use ahead::ExpectedFiles;
 pub use read::FileSuffix;
 pub use upload::{Upload, Uploaded};
 pub use write::STAGED_SUFFIX;
@@ -31,9 +33,9 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 
+use self::ahead::FilesAhead;
 use self::disk::DiskFiles;
 use self::objects::ObjectFiles;
-use super::ahead::FilesAhead;
 use super::buffers::FileBuffers;
 use super::cache::{CacheKey, MetadataCache};
 use super::engine::Engine;
@@ -249,6 +251,15 @@ impl Storage {
     /// Whether each request takes the time of a round trip.
     pub fn is_remote(&self) -> bool {
         !self.location.is_files()
+    }
+
+    /// How many small files to read at the same time, where `local` is the number for files of this machine.
+    pub(crate) fn reads_at_once(&self, local: usize) -> usize {
+        if self.is_remote() {
+            ahead::SMALL_READS
+        } else {
+            local
+        }
     }
 
     /// The bytes that take as long as a round trip to the store.

@@ -63,6 +63,37 @@ enum AwsKeys {
     None,
 }
 
+impl AwsKeys {
+    /// Where the options and the environment say that credentials are. The options come first.
+    fn of<'a>(
+        option: impl Fn(&str) -> Option<&'a str>,
+        environment: &StoreEnvironment,
+    ) -> Result<Self, StoreError> {
+        check_pair(
+            |name| option(name).is_some(),
+            |name| format!("the option aws.{name}"),
+        )?;
+        let variable = |name: &str| format!("AWS_{}", name.to_ascii_uppercase());
+        let is_on = |value: Option<&str>| value.and_then(switch) == Some(true);
+        if is_on(option(SKIP_SIGNATURE)) {
+            return Ok(Self::None);
+        }
+        if option(ACCESS_KEY).is_some() {
+            return Ok(Self::Options);
+        }
+        if option(PROFILE).is_none() {
+            check_pair(|name| environment.get(&variable(name)).is_some(), variable)?;
+            if is_on(environment.get(&variable(SKIP_SIGNATURE))) {
+                return Ok(Self::None);
+            }
+            if environment.get(&variable(ACCESS_KEY)).is_some() {
+                return Ok(Self::Environment);
+            }
+        }
+        Ok(Self::Chain(AwsCredentialChain::new(option(PROFILE))))
+    }
+}
+
 /// How to make a store of S3.
 pub(crate) struct AwsPlan {
     url: StoreUrl,
@@ -125,43 +156,21 @@ impl AwsPlan {
                 .iter()
                 .find_map(|(known, value)| (*known == name).then_some(*value))
         };
-        check_pair(
-            |name| get(name).is_some(),
-            |name| format!("the option aws.{name}"),
-        )?;
-        let variable = |name: &str| format!("AWS_{}", name.to_ascii_uppercase());
-        if get(ACCESS_KEY).is_none() && get(PROFILE).is_none() {
-            check_pair(|name| environment.get(&variable(name)).is_some(), variable)?;
-        }
-        let is_unsigned = |value: Option<&str>| value.and_then(switch) == Some(true);
-        let keys = if is_unsigned(get(SKIP_SIGNATURE)) {
-            AwsKeys::None
-        } else if get(ACCESS_KEY).is_some() {
-            AwsKeys::Options
-        } else if get(PROFILE).is_none() && is_unsigned(environment.get("AWS_SKIP_SIGNATURE")) {
-            AwsKeys::None
-        } else if get(PROFILE).is_none() && environment.get(&variable(ACCESS_KEY)).is_some() {
-            AwsKeys::Environment
-        } else {
-            AwsKeys::Chain(AwsCredentialChain::new(get(PROFILE)))
-        };
-
-        let mut settings = Vec::new();
-        for (name, value) in environment.starting_with("AWS_") {
-            let is_replaced = |key: &Key| match key {
-                Key::SkipSignature => true,
-                Key::AccessKeyId | Key::SecretAccessKey | Key::Token => {
-                    !matches!(keys, AwsKeys::Environment)
-                }
-                Key::Endpoint | Key::S3Endpoint => get(ENDPOINT).is_some(),
-                Key::Region | Key::DefaultRegion => get("region").is_some(),
-                _ => false,
-            };
-            match key_of(&name.to_ascii_lowercase()) {
-                Some(key) if !is_replaced(&key) => settings.push((key, value.to_owned())),
-                _ => {}
-            }
-        }
+        let keys = AwsKeys::of(get, environment)?;
+        let has_keys = matches!(keys, AwsKeys::Environment);
+        let mut settings: Vec<_> = environment
+            .starting_with("AWS_")
+            .filter_map(|(name, value)| {
+                Some((key_of(&name.to_ascii_lowercase())?, value.to_owned()))
+            })
+            .filter(|(key, _)| match key {
+                Key::SkipSignature => false,
+                Key::AccessKeyId | Key::SecretAccessKey | Key::Token => has_keys,
+                Key::Endpoint | Key::S3Endpoint => get(ENDPOINT).is_none(),
+                Key::Region | Key::DefaultRegion => get("region").is_none(),
+                _ => true,
+            })
+            .collect();
         let options = given.iter().filter(|(name, _)| *name != PROFILE);
         settings
             .extend(options.filter_map(|(name, value)| Some((key_of(name)?, (*value).to_owned()))));

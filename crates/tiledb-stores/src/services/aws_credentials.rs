@@ -24,6 +24,8 @@ const RENEWED_BEFORE: Duration = Duration::from_secs(120);
 /// The longest time to look for credentials: a metadata service that isn't there is noticed after a second, and a login can't be
 /// answered.
 const SEARCH_TIME: Duration = Duration::from_secs(15);
+/// What errors of the metadata service of an instance contain.
+const INSTANCE_METADATA: &str = "IMDS";
 /// Where credentials are looked for.
 const PLACES: &str = "the environment, the profile, a web identity, the container and the instance";
 
@@ -99,6 +101,14 @@ impl AwsCredentialChain {
             Err(CredentialsError::CredentialsNotLoaded(_)) => Ok(FoundCredentials {
                 provider: None,
                 origin: format!("not signed, because there are no credentials in {PLACES}"),
+                profile,
+            }),
+            // A machine that is no instance, or may not ask, has no role. The bucket may still be public.
+            Err(error) if causes(&error).contains(INSTANCE_METADATA) => Ok(FoundCredentials {
+                provider: None,
+                origin: format!(
+                    "not signed, because there are no credentials in {PLACES}, whose metadata service doesn't answer"
+                ),
                 profile,
             }),
             Err(error) => Err(causes(&error)),

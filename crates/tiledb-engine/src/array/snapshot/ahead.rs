@@ -8,7 +8,7 @@ use crate::array::directory::{ArrayDirectory, CommittedFragment};
 use crate::array::window::{OpenWindow, WindowVisibility};
 use crate::format::commit::{self, CommitKind};
 use crate::format::names::TimestampedName;
-use crate::storage::{ReadAhead, Storage};
+use crate::storage::{ExpectedFiles, Storage};
 
 use super::footers::end_bytes;
 use super::{footers, schemas};
@@ -31,7 +31,7 @@ pub(super) async fn read_ahead(
     whole.extend(footers::unread_copies(storage, directory));
     let ends = unread_ends(storage, window, directory);
     storage
-        .with_read_ahead(ReadAhead {
+        .with_read_ahead(ExpectedFiles {
             end_bytes: end_bytes(storage, ends.len()),
             whole,
             ends,

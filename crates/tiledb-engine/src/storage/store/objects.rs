@@ -21,11 +21,11 @@ use object_store::{
 
 use super::Storage;
 use super::access::FileAccess;
+use super::ahead::SMALL_READS;
 use super::read::FileSuffix;
 use super::requests::finish_ranges;
 use super::upload::{UploadTarget, Uploaded};
 use crate::error::Result;
-use crate::storage::ahead::SMALL_READS;
 use crate::storage::coalesce::RequestPlan;
 use crate::storage::failures;
 use crate::storage::file_read;

@@ -21,9 +21,7 @@ impl Storage {
     /// # Errors
     /// A file of this name with other bytes exists, or the store fails.
     pub async fn create_file(&self, file: &str, bytes: Bytes) -> Result<()> {
-        let created = of_files!(self, files => files.create(file, bytes.clone()).await);
-        self.engine.count_change();
-        let created = created?;
+        let created = of_files!(self, files => files.create(file, bytes.clone()).await)?;
         if created == CreateOutcome::Exists && self.read(file).await? != bytes {
             let uri = self.location.uri_of(file);
             return Err(Error::already_exists(format!(
@@ -39,9 +37,7 @@ impl Storage {
     /// # Errors
     /// The store fails.
     pub async fn replace_file(&self, file: &str, old: Bytes, new: Bytes) -> Result<bool> {
-        let replaced = of_files!(self, files => files.replace(file, old, new).await);
-        self.engine.count_change();
-        replaced
+        of_files!(self, files => files.replace(file, old, new).await)
     }
 
     /// Begins a file that grows; readers may see parts of it until it is finished.
@@ -62,9 +58,7 @@ impl Storage {
     /// # Errors
     /// The store fails.
     pub async fn remove_file(&self, file: &str) -> Result<()> {
-        let removed = of_files!(self, files => files.remove_file(file).await);
-        self.engine.count_change();
-        removed
+        of_files!(self, files => files.remove_file(file).await)
     }
 
     /// Removes a folder and all that is in it; one that does not exist is removed already.
@@ -77,9 +71,7 @@ impl Storage {
                 "an array is not removed by its own storage",
             ));
         }
-        let removed = of_files!(self, files => files.remove_folder(folder).await);
-        self.engine.count_change();
-        removed
+        of_files!(self, files => files.remove_folder(folder).await)
     }
 
     /// Creates an object in one request.

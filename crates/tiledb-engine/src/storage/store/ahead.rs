@@ -10,24 +10,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 
-use super::store::{FileSuffix, Storage};
+use super::{FileSuffix, Storage};
 
 /// Small files read at the same time.
-pub(super) const SMALL_READS: usize = 256;
+pub(in crate::storage) const SMALL_READS: usize = 256;
 
 /// Files in memory, until they are taken.
 #[derive(Default)]
-pub(super) struct FilesAhead {
+pub(in crate::storage) struct FilesAhead {
     whole: Mutex<HashMap<String, Bytes>>,
     ends: Mutex<HashMap<String, FileSuffix>>,
 }
 
-/// What to read ahead.
+/// Files that are about to be read.
 #[derive(Debug, Default)]
-pub struct ReadAhead {
-    /// Files to read whole.
+pub struct ExpectedFiles {
+    /// Those that are read whole.
     pub whole: Vec<String>,
-    /// Files of which to read the end.
+    /// Those whose end is read.
     pub ends: Vec<String>,
     /// The bytes of each end.
     pub end_bytes: u64,
@@ -39,7 +39,7 @@ enum AheadRequest {
     End(String, u64),
 }
 
-impl ReadAhead {
+impl ExpectedFiles {
     fn requests(self) -> impl Iterator<Item = AheadRequest> {
         let ends = self.ends.into_iter();
         let ends = ends.map(move |file| AheadRequest::End(file, self.end_bytes));
@@ -69,7 +69,7 @@ impl Storage {
     /// The storage with files in memory that are about to be read. A file that can't be read is left out: reading it later reports
     /// why.
     #[must_use]
-    pub async fn with_read_ahead(&self, wanted: ReadAhead) -> Self {
+    pub async fn with_read_ahead(&self, wanted: ExpectedFiles) -> Self {
         let ahead = FilesAhead::default();
         let read =
             stream::iter(wanted.requests()).map(|request| self.read_one_ahead(request, &ahead));
