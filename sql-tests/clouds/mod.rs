@@ -3,3 +3,4 @@
 mod chains;
 mod doors;
 mod refusals;
+mod writes;

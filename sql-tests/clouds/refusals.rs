@@ -158,9 +158,9 @@ async fn overloaded() -> Result<(), Failed> {
         RequestFault::StallBody(20),
     ];
     for (number, fault) in faults.into_iter().enumerate() {
-        let once = fault.clone();
+        let once = fault;
         cloud.server.set_faults(move |head| match head.number % 3 {
-            0 => once.clone(),
+            0 => once,
             _ => RequestFault::None,
         });
         rows(&ctx, &format!("INSERT INTO t VALUES ({number})")).await?;
@@ -177,8 +177,8 @@ async fn overloaded() -> Result<(), Failed> {
         (RequestFault::StallBeforeHeaders, "stopped answering"),
         (RequestFault::StallBody(20), "stopped answering"),
     ] {
-        let always = fault.clone();
-        cloud.server.set_faults(move |_| always.clone());
+        let always = fault;
+        cloud.server.set_faults(move |_| always);
         let began = std::time::Instant::now();
         let found = error(&ctx, "SELECT * FROM 's3://data/t'").await?;
         if !found.contains(expected) || began.elapsed().as_secs() > 5 {

@@ -1,6 +1,5 @@
 //! Sessions on a server of S3 in this process.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -9,8 +8,6 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::session::in_one_statement;
 use datafusion_tiledb::{Engine, EngineOptions, StoreRegistry, execute};
 use libtest_mimic::Failed;
-use object_store::ObjectStoreExt;
-use object_store::path::Path as ObjectPath;
 use tiledb_stores::{ObjectStores, StoreEnvironment};
 
 use super::s3::{S3Action, S3Bucket, S3Server, S3ServerOptions, S3User};
@@ -60,17 +57,6 @@ impl Cloud {
     pub fn session(&self) -> SessionContext {
         session(self.variables())
     }
-
-    /// Puts a local folder into the bucket.
-    pub async fn upload(&self, folder: &Path, key: &str) -> Result<(), Failed> {
-        let objects = self.server.objects();
-        for file in files_below(folder)? {
-            let name = file.strip_prefix(folder)?.to_string_lossy().into_owned();
-            let path = ObjectPath::parse(format!("{BUCKET}/{key}/{name}"))?;
-            objects.put(&path, std::fs::read(&file)?.into()).await?;
-        }
-        Ok(())
-    }
 }
 
 /// A session that sees these variables of the environment and no others.
@@ -106,18 +92,4 @@ pub async fn error(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
         Ok(rows) => Err(format!("{sql} gave rows: {}", pretty_format_batches(&rows)?).into()),
         Err(error) => Ok(error.to_string()),
     }
-}
-
-fn files_below(folder: &Path) -> Result<Vec<std::path::PathBuf>, Failed> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            files.extend(files_below(&path)?);
-        } else {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }

@@ -172,8 +172,8 @@ mod tests {
             .set("external_members", "s3://b/x/, /data")
             .unwrap();
         let entries = settings.entries().into_iter();
-        let shown = entries.filter(|entry| entry.key == "tiledb.external_members");
-        let shown = shown.last().and_then(|entry| entry.value);
+        let mut shown = entries.filter(|entry| entry.key == "tiledb.external_members");
+        let shown = shown.next().and_then(|entry| entry.value);
         assert_eq!(shown.as_deref(), Some("s3://b/x/,/data"));
         let wrong = settings.set("external_members", "here").unwrap_err();
         assert!(wrong.to_string().contains("same_store"), "{wrong}");

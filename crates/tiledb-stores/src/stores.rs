@@ -232,13 +232,8 @@ fn make(
     }
 }
 
-#[cfg(all(
-    test,
-    feature = "aws",
-    feature = "azure",
-    feature = "gcp",
-    feature = "http"
-))]
+#[cfg(test)]
+#[cfg(all(feature = "aws", feature = "azure", feature = "gcp", feature = "http"))]
 mod tests {
     use super::*;
 

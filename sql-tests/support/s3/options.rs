@@ -148,14 +148,6 @@ impl Default for S3ServerOptions {
 }
 
 impl S3ServerOptions {
-    /// A server with one bucket, in which requests without a signature may do everything.
-    pub fn anonymous(bucket: &str) -> Self {
-        Self {
-            allow_anonymous: true,
-            ..Self::default().with_bucket(S3Bucket::new(bucket))
-        }
-    }
-
     /// The options with another bucket.
     pub fn with_bucket(mut self, bucket: S3Bucket) -> Self {
         self.buckets.push(bucket);
