@@ -7,7 +7,7 @@ use std::time::Duration;
 use datafusion::prelude::SessionContext;
 use libtest_mimic::Failed;
 
-use crate::support::cloud::{Cloud, rows};
+use crate::support::cloud::{S3Cloud, rows};
 
 /// The delay of each request.
 const LATENCY: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ struct ChainLimit<'a> {
 }
 
 /// Makes arrays in the bucket, without delays.
-async fn arranged(cloud: &Cloud) -> Result<(), Failed> {
+async fn arranged(cloud: &S3Cloud) -> Result<(), Failed> {
     let ctx = cloud.session();
     for sql in [
         "CREATE EXTERNAL TABLE sparse (x BIGINT, kind VARCHAR, v DOUBLE, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 's3://data/sparse' \
@@ -43,7 +43,7 @@ async fn arranged(cloud: &Cloud) -> Result<(), Failed> {
 }
 
 async fn measured(
-    cloud: &Cloud,
+    cloud: &S3Cloud,
     ctx: &SessionContext,
     limit: &ChainLimit<'_>,
 ) -> Result<Option<String>, Failed> {
@@ -80,7 +80,7 @@ const MANY: usize = 50;
 
 trial!(groups);
 async fn groups() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     let ctx = cloud.session();
     rows(&ctx, "SELECT * FROM tiledb_create_group('s3://data/g')").await?;
     for number in 0..MANY {
@@ -133,7 +133,7 @@ async fn groups() -> Result<(), Failed> {
 trial!(many_fragments);
 async fn many_fragments() -> Result<(), Failed> {
     const FRAGMENTS: usize = 100;
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     let ctx = cloud.session();
     let create = "CREATE EXTERNAL TABLE many (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 's3://data/many'";
     rows(&ctx, create).await?;
@@ -168,7 +168,7 @@ async fn many_fragments() -> Result<(), Failed> {
 
 trial!(queries);
 async fn queries() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     arranged(&cloud).await?;
     cloud.server.set_latency(LATENCY);
     let mut wrong = Vec::new();

@@ -6,7 +6,7 @@ use datafusion::prelude::SessionContext;
 use libtest_mimic::Failed;
 use object_store::memory::InMemory;
 
-use crate::support::cloud::{BUCKET, Cloud, KEYS, rows, session};
+use crate::support::cloud::{BUCKET, KEYS, S3Cloud, rows, session};
 use crate::support::s3::{S3Action, S3Bucket, S3ServerOptions, S3User};
 use crate::support::shell_place::Place;
 
@@ -63,7 +63,7 @@ async fn lives(ctx: &SessionContext, url: &str) -> Result<(), Failed> {
 
 trial!(environment);
 async fn environment() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     lives(&cloud.session(), "s3://data/env").await?;
     lives(&cloud.session(), "s3a://data/other").await
 }
@@ -71,7 +71,7 @@ async fn environment() -> Result<(), Failed> {
 trial!(options_of_statements);
 /// A session without credentials in its environment gives each statement its own.
 async fn options_of_statements() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     let mut variables = cloud.endpoint();
     variables.push(("AWS_ACCESS_KEY_ID", "nobody".to_owned()));
     variables.push(("AWS_SECRET_ACCESS_KEY", "nothing".to_owned()));
@@ -139,7 +139,7 @@ trial!(two_tables_with_their_own_keys);
 async fn two_tables_with_their_own_keys() -> Result<(), Failed> {
     let reader = S3User::new("reader", "reader-secret")
         .with_grants(&[S3Action::Read, S3Action::List], BUCKET);
-    let cloud = Cloud::with(S3ServerOptions::default().with_user(reader));
+    let cloud = S3Cloud::with(S3ServerOptions::default().with_user(reader));
     let owner = cloud.session();
     rows(&owner, LIFE[0].0.replace("$U", "s3://data").as_str()).await?;
     rows(&owner, "INSERT INTO t VALUES (1, 10)").await?;
@@ -168,7 +168,7 @@ async fn two_tables_with_their_own_keys() -> Result<(), Failed> {
 trial!(registered_stores);
 /// A store that the program registered comes before the environment, and after options.
 async fn registered_stores() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     let ctx = cloud.session();
     let registered = Arc::new(InMemory::new());
     ctx.register_object_store(&url::Url::parse("s3://data")?, registered as _);
@@ -194,7 +194,8 @@ async fn registered_stores() -> Result<(), Failed> {
 trial!(public_buckets);
 /// Nobody is asked for credentials where requests need none.
 async fn public_buckets() -> Result<(), Failed> {
-    let cloud = Cloud::with(S3ServerOptions::default().with_bucket(S3Bucket::new("open").public()));
+    let cloud =
+        S3Cloud::with(S3ServerOptions::default().with_bucket(S3Bucket::new("open").public()));
     let object = object_store::path::Path::parse("open/f.csv")?;
     let objects = cloud.server.objects();
     object_store::ObjectStoreExt::put(objects.as_ref(), &object, "x\n7\n".into()).await?;
@@ -221,7 +222,7 @@ async fn other_regions() -> Result<(), Failed> {
             wrong_region: answer,
             ..S3ServerOptions::default()
         };
-        let cloud = Cloud::with(options.with_bucket(far).with_user(owner));
+        let cloud = S3Cloud::with(options.with_bucket(far).with_user(owner));
         let mut variables = cloud.endpoint();
         variables.push(("AWS_ACCESS_KEY_ID", "far-owner".to_owned()));
         variables.push(("AWS_SECRET_ACCESS_KEY", "far-secret".to_owned()));
@@ -232,7 +233,7 @@ async fn other_regions() -> Result<(), Failed> {
 
 trial!(subcommands);
 fn subcommands(place: &Place) -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     let run = |arguments: &[&str]| {
         let mut command = place.command(arguments);
         command.envs(cloud.variables());

@@ -2,7 +2,7 @@
 
 use libtest_mimic::Failed;
 
-use crate::support::cloud::{BUCKET, Cloud, error, rows, session};
+use crate::support::cloud::{BUCKET, S3Cloud, error, rows, session};
 use crate::support::s3::{RequestFault, S3Action, S3ServerOptions, S3User};
 
 /// Variables of the environment, a URL, and parts of the error.
@@ -13,7 +13,7 @@ type RefusedCase = (
 );
 
 /// What the store refuses.
-fn refused(cloud: &Cloud) -> Vec<RefusedCase> {
+fn refused(cloud: &S3Cloud) -> Vec<RefusedCase> {
     let keys = |key: &str, secret: &str, token: &str| {
         let mut variables = cloud.endpoint();
         variables.push(("AWS_ACCESS_KEY_ID", key.to_owned()));
@@ -52,7 +52,7 @@ fn refused(cloud: &Cloud) -> Vec<RefusedCase> {
 }
 
 /// What can't be reached, or isn't there.
-fn unreachable(cloud: &Cloud) -> Vec<RefusedCase> {
+fn unreachable(cloud: &S3Cloud) -> Vec<RefusedCase> {
     vec![
         (
             cloud.variables(),
@@ -98,7 +98,11 @@ fn unreachable(cloud: &Cloud) -> Vec<RefusedCase> {
             "s3://data/a",
             &["needs AWS_SECRET_ACCESS_KEY"],
         ),
-        (cloud.variables(), "tiledb://namespace/a", &["TileDB Cloud"]),
+        (
+            cloud.variables(),
+            "tiledb://namespace/a",
+            &["TileDB S3Cloud"],
+        ),
         (cloud.variables(), "ftp://host/a", &["scheme ftp://"]),
     ]
 }
@@ -108,7 +112,7 @@ async fn words() -> Result<(), Failed> {
     let blind = S3User::new("blind", "blind-secret").with_grants(&[S3Action::Read], BUCKET);
     let expired = S3User::new("expired", "expired-secret").with_session_token("fresh");
     let options = S3ServerOptions::default();
-    let cloud = Cloud::with(options.with_user(blind).with_user(expired));
+    let cloud = S3Cloud::with(options.with_user(blind).with_user(expired));
     let copy = "COPY (SELECT 1 AS x) TO 's3://data/files/f.parquet'";
     rows(&cloud.session(), copy).await?;
     let cases = refused(&cloud).into_iter().chain(unreachable(&cloud));
@@ -137,7 +141,7 @@ async fn words() -> Result<(), Failed> {
 trial!(overloaded);
 /// A store that fails for a while is asked again; one that fails for good is an error.
 async fn overloaded() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     let ctx = cloud.session();
     for limit in [
         "SET tiledb.request_timeout = '300ms'",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 
-use crate::support::cloud::{Cloud, error, rows};
+use crate::support::cloud::{S3Cloud, error, rows};
 use crate::support::s3::{RequestFault, RequestHead};
 
 const CREATE: &str = "CREATE EXTERNAL TABLE t (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 's3://data/t' \
@@ -21,7 +21,7 @@ fn expect(found: &str, part: &str) -> Result<(), Failed> {
 }
 
 /// Waits until no upload in parts is open.
-async fn no_upload_is_open(cloud: &Cloud) -> Result<(), Failed> {
+async fn no_upload_is_open(cloud: &S3Cloud) -> Result<(), Failed> {
     for _ in 0..100 {
         if cloud.server.open_uploads() == 0 {
             return Ok(());
@@ -34,7 +34,7 @@ async fn no_upload_is_open(cloud: &Cloud) -> Result<(), Failed> {
 trial!(failed_uploads);
 /// A statement that fails leaves the array as it was, and no upload open.
 async fn failed_uploads() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     let ctx = cloud.session();
     rows(&ctx, "SET tiledb.retries = 1").await?;
     rows(&ctx, CREATE).await?;
@@ -60,7 +60,7 @@ async fn failed_uploads() -> Result<(), Failed> {
 trial!(lost_answers);
 /// Each write is done once, though its answer is lost and it is sent again.
 async fn lost_answers() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     let ctx = cloud.session();
     cloud.server.set_faults(|head| match head.method.as_str() {
         "PUT" | "POST" if head.number % 2 == 0 => RequestFault::AnswerLost,
@@ -79,7 +79,7 @@ async fn lost_answers() -> Result<(), Failed> {
 
 trial!(many_writers);
 async fn many_writers() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     rows(&cloud.session(), CREATE).await?;
     let writers = (0..16).map(|number| {
         let ctx = cloud.session();
@@ -98,7 +98,7 @@ async fn many_writers() -> Result<(), Failed> {
 trial!(slow_answers);
 /// An answer that makes progress may take longer than the limit of silence; one that ends early is no answer.
 async fn slow_answers() -> Result<(), Failed> {
-    let cloud = Cloud::start();
+    let cloud = S3Cloud::start();
     let ctx = cloud.session();
     for setting in [
         "SET tiledb.request_timeout = '700ms'",

@@ -18,11 +18,11 @@ pub const BUCKET: &str = "data";
 pub const KEYS: (&str, &str) = ("owner", "owner-secret");
 
 /// A server with one bucket, and its owner.
-pub struct Cloud {
+pub struct S3Cloud {
     pub server: S3Server,
 }
 
-impl Cloud {
+impl S3Cloud {
     pub fn start() -> Self {
         Self::with(S3ServerOptions::default())
     }

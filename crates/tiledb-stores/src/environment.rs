@@ -1,10 +1,14 @@
 //! The variables of the environment that configure stores.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Variables of the environment, as they were when a store was made.
 #[derive(Clone, Default)]
-pub struct StoreEnvironment(HashMap<String, String>);
+pub struct StoreEnvironment {
+    /// In the order of their names, so that `AWS_REGION` comes after `AWS_DEFAULT_REGION`, and counts.
+    variables: BTreeMap<String, String>,
+    is_of_process: bool,
+}
 
 impl StoreEnvironment {
     /// The variables of this process that begin with `AWS_`, `AZURE_` or `GOOGLE_`.
@@ -17,15 +21,15 @@ impl StoreEnvironment {
             is_known.then_some(())?;
             Some((name, value.into_string().ok()?))
         });
-        known.collect()
+        Self {
+            is_of_process: true,
+            ..known.collect()
+        }
     }
 
-    /// The value of a variable, unless it is empty.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+    /// Whether these are the variables of this process, so that its profiles and roles count, too.
+    pub(crate) fn is_of_process(&self) -> bool {
+        self.is_of_process
     }
 
     /// The variables that begin with `prefix`, and aren't empty.
@@ -34,7 +38,7 @@ impl StoreEnvironment {
         prefix: &'a str,
     ) -> impl Iterator<Item = (&'a str, &'a str)> {
         let named = self
-            .0
+            .variables
             .iter()
             .filter(move |(name, value)| name.starts_with(prefix) && !value.is_empty());
         named.map(|(name, value)| (name.as_str(), value.as_str()))
@@ -44,12 +48,15 @@ impl StoreEnvironment {
 impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for StoreEnvironment {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
         let variables = variables.into_iter();
-        Self(variables.map(|(k, v)| (k.into(), v.into())).collect())
+        Self {
+            variables: variables.map(|(k, v)| (k.into(), v.into())).collect(),
+            is_of_process: false,
+        }
     }
 }
 
 impl std::fmt::Debug for StoreEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.variables.keys()).finish()
     }
 }

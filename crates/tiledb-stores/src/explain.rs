@@ -7,7 +7,7 @@ use object_store::client::{HttpError, HttpErrorKind};
 use object_store::path::Path;
 
 use crate::failure::{StoreFailure, StoreFailureKind};
-use crate::refusal::Refusal;
+use crate::refusal::StoreRefusal;
 use crate::store_url::{StoreService, StoreUrl};
 use crate::transport::SilenceError;
 
@@ -106,7 +106,7 @@ impl FailedRequest<'_> {
     }
 
     fn failure_of(&self, error: &object_store::Error) -> StoreFailure {
-        if let Some(refusal) = Refusal::find(&error.to_string()) {
+        if let Some(refusal) = StoreRefusal::find(&error.to_string()) {
             return self.refused(&refusal);
         }
         match http_error(error) {
@@ -121,7 +121,7 @@ impl FailedRequest<'_> {
     }
 
     /// The failure for a request that the store refused.
-    fn refused(&self, refusal: &Refusal) -> StoreFailure {
+    fn refused(&self, refusal: &StoreRefusal) -> StoreFailure {
         let container = format!(
             "{} '{}'",
             self.url.service().container(),
@@ -174,7 +174,7 @@ impl FailedRequest<'_> {
     }
 
     /// Why access was denied, and what to do, if it was.
-    fn denial(&self, refusal: &Refusal) -> Option<(String, &'static str)> {
+    fn denial(&self, refusal: &StoreRefusal) -> Option<(String, &'static str)> {
         let (why, remedy) = match (refusal.status, refusal.code.as_str()) {
             (_, "InvalidAccessKeyId") => (
                 "the store doesn't know the access key",
@@ -244,8 +244,8 @@ impl FailedRequest<'_> {
 }
 
 /// What the store said: the status, its code, and its message.
-fn said(refusal: &Refusal) -> String {
-    let Refusal {
+fn said(refusal: &StoreRefusal) -> String {
+    let StoreRefusal {
         status,
         code,
         message,

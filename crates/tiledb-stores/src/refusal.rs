@@ -18,7 +18,7 @@ const MOST_CHARACTERS: usize = 300;
 /// What a store said when it refused a request: the code and the message of its error, without the rest, which may hold parts of
 /// signatures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct StoreRefusal {
     /// The HTTP status.
     pub status: u16,
     /// The store's code, such as `AccessDenied`; empty if it gives none.
@@ -29,7 +29,7 @@ pub(crate) struct Refusal {
     pub message: String,
 }
 
-impl Refusal {
+impl StoreRefusal {
     /// The refusal in an answer.
     pub fn of(status: u16, headers: &HeaderMap, body: &[u8]) -> Self {
         let header = |name| {
@@ -68,7 +68,7 @@ impl Refusal {
     }
 }
 
-impl Refusal {
+impl StoreRefusal {
     /// The refusal as a text that [`Self::find`] finds in others.
     pub fn encoded(&self) -> String {
         let mut text = String::new();
@@ -137,12 +137,12 @@ fn json_message(body: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> Refusal {
+    fn of(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> StoreRefusal {
         let headers = headers.iter().map(|(name, value)| {
             let value = http::HeaderValue::from_static(value);
             (http::HeaderName::from_static(name), value)
         });
-        Refusal::of(status, &headers.collect(), body.as_bytes())
+        StoreRefusal::of(status, &headers.collect(), body.as_bytes())
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
                 (500, "ab", "", ""),
             ),
         ] {
-            let Refusal {
+            let StoreRefusal {
                 status,
                 code,
                 region,
@@ -202,9 +202,9 @@ mod tests {
                 "Server returned non-2xx status code: 403 Forbidden: {}",
                 found.encoded()
             );
-            assert_eq!(Refusal::find(&text), Some(found));
+            assert_eq!(StoreRefusal::find(&text), Some(found));
         }
-        assert_eq!(Refusal::find("an error without one"), None);
-        assert_eq!(Refusal::find("\u{1e}cut"), None);
+        assert_eq!(StoreRefusal::find("an error without one"), None);
+        assert_eq!(StoreRefusal::find("\u{1e}cut"), None);
     }
 }

@@ -354,6 +354,27 @@ mod tests {
                 &[("gcp.service_account_path", "x")],
                 "begin with aws.",
             ),
+            // Other names of the same options.
+            (
+                "s3://b/a",
+                &[("aws.aws_access_key_id", "AK")],
+                "needs the option aws.secret_access_key",
+            ),
+            (
+                "s3://b/a",
+                &[("aws.token", "hush")],
+                "needs the option aws.access_key_id",
+            ),
+            (
+                "s3://b/a",
+                &[("aws.endpoint_url", "http://u:hush@h")],
+                "the option aws.endpoint has a password",
+            ),
+            (
+                "s3://b/a",
+                &[("aws.profile", "work")],
+                "needs the environment of the process",
+            ),
             ("s3://b/a", &[http], "set aws.allow_http to true"),
             (
                 "s3://b/a",
@@ -442,7 +463,6 @@ mod tests {
         }
         for (variables, options) in [
             (&[("AWS_ACCESS_KEY_ID", "AK")][..], &KEYS[..]),
-            (&[("AWS_ACCESS_KEY_ID", "AK")], &[("aws.profile", "work")]),
             (
                 &[("AWS_ENDPOINT", "http://h")],
                 &[("aws.endpoint", "https://other")],

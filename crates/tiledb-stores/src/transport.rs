@@ -5,7 +5,7 @@
 //! other than those of objects are read whole before they are passed on, so that a request whose answer is cut off fails as a whole
 //! and is sent again.
 //!
-//! The body of a refusal is XML or a page. It is replaced by the [`Refusal`] that it holds, which [`Refusal::find`] takes out of
+//! The body of a refusal is XML or a page. It is replaced by the [`StoreRefusal`] that it holds, which [`StoreRefusal::find`] takes out of
 //! the text of the error.
 
 use std::fmt;
@@ -25,7 +25,7 @@ use object_store::client::{
 use object_store::{ClientOptions, Result};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::refusal::{REGION_HEADER, Refusal};
+use crate::refusal::{REGION_HEADER, StoreRefusal};
 
 /// The most bytes of the body of a refusal.
 const MOST_REFUSAL_BYTES: usize = 64 << 10;
@@ -96,7 +96,7 @@ async fn refused(mut parts: http::response::Parts, body: HttpResponseBody) -> Ht
     {
         bytes.extend_from_slice(&piece);
     }
-    let refusal = Refusal::of(parts.status.as_u16(), &parts.headers, &bytes);
+    let refusal = StoreRefusal::of(parts.status.as_u16(), &parts.headers, &bytes);
     if parts.status.is_redirection() {
         // The body of a redirection would be dropped, and with it the region of the bucket.
         parts.status = StatusCode::BAD_REQUEST;

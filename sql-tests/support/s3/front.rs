@@ -16,14 +16,14 @@ use super::error_answers::{
 use super::faults::{FaultSchedule, RequestFault, RequestHead};
 use super::options::S3ServerOptions;
 use super::request_log::{RequestLog, RequestRecord};
-use super::sending::{AnswerBody, Bandwidth, BodyEnding, ConnectionCut, Delivery};
+use super::sending::{AnswerBody, BodyDelivery, BodyEnding, ConnectionCut, SharedBandwidth};
 
 /// The state that changes while a server runs.
 #[derive(Default)]
 pub struct ServerConditions {
     pub log: Arc<RequestLog>,
     pub faults: FaultSchedule,
-    pub bandwidth: Arc<Bandwidth>,
+    pub bandwidth: Arc<SharedBandwidth>,
     latency: Mutex<Duration>,
 }
 
@@ -152,7 +152,7 @@ impl S3Front {
             parts.headers.insert(CONTENT_LENGTH, length);
         }
         let ending = ending(fault, &mut whole);
-        let delivery = Delivery {
+        let delivery = BodyDelivery {
             rest: whole,
             ending,
             bandwidth: Arc::clone(&self.conditions.bandwidth),

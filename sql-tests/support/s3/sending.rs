@@ -48,9 +48,9 @@ struct BandwidthState {
 }
 
 /// The bandwidth that all connections share.
-pub struct Bandwidth(Mutex<BandwidthState>);
+pub struct SharedBandwidth(Mutex<BandwidthState>);
 
-impl Default for Bandwidth {
+impl Default for SharedBandwidth {
     fn default() -> Self {
         Self(Mutex::new(BandwidthState {
             bytes_per_second: None,
@@ -59,7 +59,7 @@ impl Default for Bandwidth {
     }
 }
 
-impl Bandwidth {
+impl SharedBandwidth {
     /// Sets the limit, or removes it.
     pub fn set(&self, bytes_per_second: Option<u64>) {
         let mut state = self.0.lock().expect("nobody panics while holding it");
@@ -106,14 +106,14 @@ pub enum BodyEnding {
 }
 
 /// A body that is being sent.
-pub struct Delivery {
+pub struct BodyDelivery {
     pub rest: Bytes,
     pub ending: BodyEnding,
-    pub bandwidth: Arc<Bandwidth>,
+    pub bandwidth: Arc<SharedBandwidth>,
     pub record: RequestRecord,
 }
 
-impl Delivery {
+impl BodyDelivery {
     /// The bytes and their ending as a body.
     pub fn into_body(mut self) -> AnswerBody {
         if self.rest.is_empty() && self.ending == BodyEnding::Complete {

@@ -8,7 +8,8 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{ClientConfigKey, Result};
 
 use super::aws_credentials::{AwsCredentialChain, FoundCredentials};
-use super::{check_endpoint, client_options, retry_config};
+use super::settings::StoreSettings;
+use super::{UNSIGNED, check_endpoint, client_options, retry_config};
 use crate::cloud_store::{OpenedStore, StorePlan};
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
@@ -17,23 +18,25 @@ use crate::options::{KnownOptions, StoreOptions, switch};
 use crate::store_url::{StoreService, StoreUrl};
 use crate::transport::SteadyConnector;
 
-const ACCESS_KEY: &str = "access_key_id";
-const SECRET_KEY: &str = "secret_access_key";
-const TOKEN: &str = "session_token";
+/// The option that names a profile, which no key of `object_store` is for.
 const PROFILE: &str = "profile";
-const SKIP_SIGNATURE: &str = "skip_signature";
-const ENDPOINT: &str = "endpoint";
 const ALLOW_HTTP: &str = "allow_http";
+
+/// The keys of the region, and of the endpoint. The last ones are the most specific.
+const REGION: [AmazonS3ConfigKey; 2] =
+    [AmazonS3ConfigKey::DefaultRegion, AmazonS3ConfigKey::Region];
+const ENDPOINT: [AmazonS3ConfigKey; 2] =
+    [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
 
 /// The options that errors list. Others of `object_store` are taken, too.
 const LISTED: [&str; 14] = [
-    ACCESS_KEY,
-    SECRET_KEY,
-    TOKEN,
+    "access_key_id",
+    "secret_access_key",
+    "session_token",
     "region",
-    ENDPOINT,
+    "endpoint",
     ALLOW_HTTP,
-    SKIP_SIGNATURE,
+    "skip_signature",
     PROFILE,
     "virtual_hosted_style_request",
     "request_payer",
@@ -44,7 +47,7 @@ const LISTED: [&str; 14] = [
 ];
 const SWITCHES: [&str; 5] = [
     ALLOW_HTTP,
-    SKIP_SIGNATURE,
+    "skip_signature",
     "virtual_hosted_style_request",
     "request_payer",
     "unsigned_payload",
@@ -59,59 +62,63 @@ enum AwsKeys {
     Environment,
     /// A profile or a role.
     Chain(AwsCredentialChain),
-    /// Nowhere: requests aren't signed.
+    /// Nowhere, because the settings say so: requests aren't signed.
     None,
+    /// Nowhere, because the environment isn't that of the process, and has none.
+    Missing,
 }
 
 impl AwsKeys {
     /// Where the options and the environment say that credentials are. The options come first.
-    fn of<'a>(
-        option: impl Fn(&str) -> Option<&'a str>,
+    fn of(
+        settings: &StoreSettings<AmazonS3ConfigKey>,
+        profile: Option<&str>,
         environment: &StoreEnvironment,
     ) -> Result<Self, StoreError> {
+        use AmazonS3ConfigKey as Key;
+
+        let is_on = |value: Option<&str>| value.and_then(switch) == Some(true);
         check_pair(
-            |name| option(name).is_some(),
+            |key| settings.option(&[key]).is_some(),
             |name| format!("the option aws.{name}"),
         )?;
-        let variable = |name: &str| format!("AWS_{}", name.to_ascii_uppercase());
-        let is_on = |value: Option<&str>| value.and_then(switch) == Some(true);
-        if is_on(option(SKIP_SIGNATURE)) {
+        if is_on(settings.option(&[Key::SkipSignature])) {
             return Ok(Self::None);
         }
-        if option(ACCESS_KEY).is_some() {
+        if settings.option(&[Key::AccessKeyId]).is_some() {
             return Ok(Self::Options);
         }
-        if option(PROFILE).is_none() {
-            check_pair(|name| environment.get(&variable(name)).is_some(), variable)?;
-            if is_on(environment.get(&variable(SKIP_SIGNATURE))) {
+        if profile.is_none() {
+            check_pair(
+                |key| settings.variable(&[key]).is_some(),
+                |name| format!("AWS_{}", name.to_ascii_uppercase()),
+            )?;
+            if is_on(settings.variable(&[Key::SkipSignature])) {
                 return Ok(Self::None);
             }
-            if environment.get(&variable(ACCESS_KEY)).is_some() {
+            if settings.variable(&[Key::AccessKeyId]).is_some() {
                 return Ok(Self::Environment);
             }
         }
-        Ok(Self::Chain(AwsCredentialChain::new(option(PROFILE))))
+        if !environment.is_of_process() {
+            return match profile {
+                None => Ok(Self::Missing),
+                Some(_) => Err(StoreError::option(
+                    "the option aws.profile needs the environment of the process, which this program doesn't use",
+                )),
+            };
+        }
+        Ok(Self::Chain(AwsCredentialChain::new(profile)))
     }
 }
 
 /// How to make a store of S3.
+#[derive(Debug)]
 pub(crate) struct AwsPlan {
     url: StoreUrl,
-    /// The settings, those of the environment first.
-    settings: Vec<(AmazonS3ConfigKey, String)>,
-    has_region: bool,
-    has_endpoint: bool,
+    settings: StoreSettings<AmazonS3ConfigKey>,
     keys: AwsKeys,
     limits: NetworkLimits,
-}
-
-impl std::fmt::Debug for AwsPlan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AwsPlan")
-            .field("url", &self.url)
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The key of an option or variable, without what only this module sets.
@@ -151,57 +158,33 @@ impl AwsPlan {
             switches: &SWITCHES,
         };
         let given = known.check(options, |name| key_of(name).is_some())?;
-        let get = |name: &str| {
-            given
-                .iter()
-                .find_map(|(known, value)| (*known == name).then_some(*value))
-        };
-        let keys = AwsKeys::of(get, environment)?;
-        let has_keys = matches!(keys, AwsKeys::Environment);
-        let mut settings: Vec<_> = environment
-            .starting_with("AWS_")
-            .filter_map(|(name, value)| {
-                Some((key_of(&name.to_ascii_lowercase())?, value.to_owned()))
-            })
-            .filter(|(key, _)| match key {
-                Key::SkipSignature => false,
-                Key::AccessKeyId | Key::SecretAccessKey | Key::Token => has_keys,
-                Key::Endpoint | Key::S3Endpoint => get(ENDPOINT).is_none(),
-                Key::Region | Key::DefaultRegion => get("region").is_none(),
-                _ => true,
-            })
-            .collect();
-        let options = given.iter().filter(|(name, _)| *name != PROFILE);
-        settings
-            .extend(options.filter_map(|(name, value)| Some((key_of(name)?, (*value).to_owned()))));
-
-        let value_of = |wanted: &[Key]| {
-            let mut found = settings
-                .iter()
-                .rev()
-                .filter(|(key, _)| wanted.contains(key));
-            found.next().map(|(_, value)| value.as_str())
-        };
-        let allows_http =
-            value_of(&[Key::Client(ClientConfigKey::AllowHttp)]).and_then(switch) == Some(true);
-        if let Some(endpoint) = get(ENDPOINT) {
-            check_endpoint(
-                endpoint,
-                "the option aws.endpoint",
-                allows_http,
-                "aws.allow_http",
-            )?;
-        } else if let Some(endpoint) = value_of(&[Key::S3Endpoint, Key::Endpoint]) {
-            check_endpoint(
-                endpoint,
+        let profile = given.iter().find(|(name, _)| *name == PROFILE);
+        let profile = profile.map(|(_, name)| *name);
+        let mut settings = StoreSettings::new(environment, "AWS_", &given, key_of);
+        let keys = AwsKeys::of(&settings, profile, environment)?;
+        let [has_region, has_endpoint] =
+            [REGION, ENDPOINT].map(|keys| settings.option(&keys).is_some());
+        settings.keep_variables(|key| match key {
+            Key::SkipSignature => false,
+            Key::AccessKeyId | Key::SecretAccessKey | Key::Token => {
+                matches!(keys, AwsKeys::Environment)
+            }
+            key if REGION.contains(&key) => !has_region,
+            key if ENDPOINT.contains(&key) => !has_endpoint,
+            _ => true,
+        });
+        let (named, allowing) = match settings.option(&ENDPOINT) {
+            Some(_) => ("the option aws.endpoint", "aws.allow_http"),
+            None => (
                 "the endpoint in the environment (AWS_ENDPOINT, AWS_ENDPOINT_URL)",
-                allows_http,
                 "AWS_ALLOW_HTTP, or the option aws.allow_http,",
-            )?;
+            ),
+        };
+        if let Some(endpoint) = settings.value(&ENDPOINT) {
+            let allows_http = settings.is_on(Key::Client(ClientConfigKey::AllowHttp));
+            check_endpoint(endpoint, named, allows_http, allowing)?;
         }
         Ok(Self {
-            has_region: value_of(&[Key::Region, Key::DefaultRegion]).is_some(),
-            has_endpoint: value_of(&[Key::Endpoint, Key::S3Endpoint]).is_some(),
             url: url.clone(),
             settings,
             keys,
@@ -220,8 +203,8 @@ impl AwsPlan {
         if self.url.service() == StoreService::Alibaba {
             builder = builder.with_virtual_hosted_style_request(true);
         }
-        for (key, value) in &self.settings {
-            builder = builder.with_config(*key, value);
+        for (key, value) in self.settings.iter() {
+            builder = builder.with_config(key, value);
         }
         let credentials = match &self.keys {
             AwsKeys::Options => {
@@ -235,16 +218,26 @@ impl AwsPlan {
                 builder = builder.with_skip_signature(true);
                 "not signed, because of skip_signature".to_owned()
             }
+            AwsKeys::Missing => {
+                builder = builder.with_skip_signature(true);
+                UNSIGNED.to_owned()
+            }
             AwsKeys::Chain(chain) => {
                 let FoundCredentials {
                     provider,
                     origin,
                     profile,
                 } = chain.find(&self.url).await?;
-                if let Some(region) = profile.region.filter(|_| !self.has_region) {
+                if let Some(region) = profile
+                    .region
+                    .filter(|_| self.settings.value(&REGION).is_none())
+                {
                     builder = builder.with_region(region);
                 }
-                if let Some(endpoint) = profile.endpoint.filter(|_| !self.has_endpoint) {
+                if let Some(endpoint) = profile
+                    .endpoint
+                    .filter(|_| self.settings.value(&ENDPOINT).is_none())
+                {
                     builder = builder.with_endpoint(endpoint);
                 }
                 match provider {
@@ -272,16 +265,21 @@ impl StorePlan for AwsPlan {
 
 /// Fails if only one of the two keys is there, or a session token without keys.
 fn check_pair(
-    has: impl Fn(&str) -> bool,
+    has: impl Fn(AmazonS3ConfigKey) -> bool,
     shown: impl Fn(&str) -> String,
 ) -> Result<(), StoreError> {
-    let missing = match (has(ACCESS_KEY), has(SECRET_KEY), has(TOKEN)) {
-        (true, true, _) | (false, false, false) => return Ok(()),
-        (true, false, _) => (ACCESS_KEY, SECRET_KEY),
-        (false, true, _) => (SECRET_KEY, ACCESS_KEY),
-        (false, false, true) => (TOKEN, ACCESS_KEY),
+    use AmazonS3ConfigKey as Key;
+
+    const ACCESS_KEY: &str = "access_key_id";
+    const SECRET_KEY: &str = "secret_access_key";
+    let found = [Key::AccessKeyId, Key::SecretAccessKey, Key::Token].map(has);
+    let (given, missing) = match found {
+        [true, true, _] | [false, false, false] => return Ok(()),
+        [true, false, _] => (ACCESS_KEY, SECRET_KEY),
+        [false, true, _] => (SECRET_KEY, ACCESS_KEY),
+        [false, false, true] => ("session_token", ACCESS_KEY),
     };
-    let (given, missing) = (shown(missing.0), shown(missing.1));
+    let (given, missing) = (shown(given), shown(missing));
     Err(StoreError::option(format!(
         "{given} needs {missing}, which is missing"
     )))

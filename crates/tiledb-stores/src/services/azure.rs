@@ -7,12 +7,13 @@ use futures::future::BoxFuture;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::{ClientConfigKey, Result};
 
-use super::{check_endpoint, client_options, retry_config};
+use super::settings::StoreSettings;
+use super::{UNSIGNED, check_endpoint, client_options, retry_config};
 use crate::cloud_store::{OpenedStore, StorePlan};
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::limits::NetworkLimits;
-use crate::options::{KnownOptions, StoreOptions, switch};
+use crate::options::{KnownOptions, StoreOptions};
 use crate::store_url::StoreUrl;
 use crate::transport::SteadyConnector;
 
@@ -40,20 +41,12 @@ const SWITCHES: [&str; 4] = [
 ];
 
 /// How to make a store of Azure.
+#[derive(Debug)]
 pub(crate) struct AzurePlan {
     url: StoreUrl,
-    settings: Vec<(AzureConfigKey, String)>,
+    settings: StoreSettings<AzureConfigKey>,
     credentials: &'static str,
     limits: NetworkLimits,
-}
-
-impl std::fmt::Debug for AzurePlan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AzurePlan")
-            .field("url", &self.url)
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The key of an option or variable.
@@ -62,23 +55,18 @@ fn key_of(name: &str) -> Option<AzureConfigKey> {
     (key != AzureConfigKey::ContainerName).then_some(key)
 }
 
-/// Whether a setting says who asks.
-fn is_credential(key: &AzureConfigKey) -> bool {
-    use AzureConfigKey as Key;
-
-    matches!(
-        key,
-        Key::AccessKey
-            | Key::SasKey
-            | Key::Token
-            | Key::ClientId
-            | Key::ClientSecret
-            | Key::AuthorityId
-            | Key::FederatedTokenFile
-            | Key::UseAzureCli
-            | Key::SkipSignature
-    )
-}
+/// The settings that say who asks.
+const CREDENTIALS: [AzureConfigKey; 9] = [
+    AzureConfigKey::AccessKey,
+    AzureConfigKey::SasKey,
+    AzureConfigKey::Token,
+    AzureConfigKey::ClientId,
+    AzureConfigKey::ClientSecret,
+    AzureConfigKey::AuthorityId,
+    AzureConfigKey::FederatedTokenFile,
+    AzureConfigKey::UseAzureCli,
+    AzureConfigKey::SkipSignature,
+];
 
 impl AzurePlan {
     /// The plan for a URL, with the options of a statement before the environment.
@@ -96,29 +84,14 @@ impl AzurePlan {
             switches: &SWITCHES,
         };
         let given = known.check(options, |name| key_of(name).is_some())?;
-        let mut chosen: Vec<_> = given
-            .iter()
-            .filter_map(|(name, value)| Some((key_of(name)?, (*value).to_owned())))
-            .collect();
-        check_application(&chosen)?;
-        let of_options = chosen.iter().any(|(key, _)| is_credential(key));
-        let of_environment = environment
-            .starting_with("AZURE_")
-            .filter_map(|(name, value)| {
-                Some((key_of(&name.to_ascii_lowercase())?, value.to_owned()))
-            })
-            .filter(|(key, _)| !(of_options && is_credential(key)));
-        let mut settings: Vec<_> = of_environment.collect();
-        let has_variables = settings.iter().any(|(key, _)| is_credential(key));
-        settings.append(&mut chosen);
+        let mut settings = StoreSettings::new(environment, "AZURE_", &given, key_of);
+        check_application(&settings)?;
+        let of_options = settings.option(&CREDENTIALS).is_some();
+        settings.keep_variables(|key| !(of_options && CREDENTIALS.contains(&key)));
+        let has_variables = settings.variable(&CREDENTIALS).is_some();
 
-        let value_of = |wanted: Key| {
-            let mut found = settings.iter().rev().filter(|(key, _)| *key == wanted);
-            found.next().map(|(_, value)| value.as_str())
-        };
-        let is_on = |key| value_of(key).and_then(switch) == Some(true);
-        if let Some(endpoint) = value_of(Key::Endpoint) {
-            let allows_http = is_on(Key::Client(ClientConfigKey::AllowHttp));
+        if let Some(endpoint) = settings.value(&[Key::Endpoint]) {
+            let allows_http = settings.is_on(Key::Client(ClientConfigKey::AllowHttp));
             check_endpoint(
                 endpoint,
                 "the endpoint (azure.endpoint, AZURE_ENDPOINT)",
@@ -127,18 +100,24 @@ impl AzurePlan {
             )?;
         }
         let is_in_url = url.root().contains('@');
-        if !is_in_url && value_of(Key::AccountName).is_none() && !is_on(Key::UseEmulator) {
+        if !is_in_url
+            && settings.value(&[Key::AccountName]).is_none()
+            && !settings.is_on(Key::UseEmulator)
+        {
             return Err(StoreError::option(
                 "the storage account is missing: set azure.account_name or AZURE_STORAGE_ACCOUNT_NAME, or name it in the URL, as in \
                  abfss://container@account.dfs.core.windows.net/path",
             ));
         }
-        let credentials = if is_on(Key::SkipSignature) {
+        let credentials = if settings.is_on(Key::SkipSignature) {
             "not signed, because of skip_signature"
         } else if of_options {
             "signed with the credentials of the options"
         } else if has_variables {
             "signed with the credentials of the environment (AZURE_…)"
+        } else if !environment.is_of_process() && !settings.is_on(Key::UseEmulator) {
+            settings.add(Key::SkipSignature, "true");
+            UNSIGNED
         } else {
             "signed with the managed identity of the machine, because neither the options nor the environment has credentials"
         };
@@ -158,8 +137,8 @@ impl AzurePlan {
             .with_http_connector(SteadyConnector {
                 silence: self.limits.request_timeout,
             });
-        for (key, value) in &self.settings {
-            builder = builder.with_config(*key, value);
+        for (key, value) in self.settings.iter() {
+            builder = builder.with_config(key, value);
         }
         Ok(OpenedStore {
             store: Arc::new(builder.build()?),
@@ -175,10 +154,10 @@ impl StorePlan for AzurePlan {
 }
 
 /// Fails if some but not all parts of an application's credentials are among the options.
-fn check_application(options: &[(AzureConfigKey, String)]) -> Result<(), StoreError> {
+fn check_application(settings: &StoreSettings<AzureConfigKey>) -> Result<(), StoreError> {
     use AzureConfigKey as Key;
 
-    let has = |wanted: Key| options.iter().any(|(key, _)| *key == wanted);
+    let has = |key: Key| settings.option(&[key]).is_some();
     let parts = [
         (Key::ClientId, "azure.client_id"),
         (Key::ClientSecret, "azure.client_secret"),

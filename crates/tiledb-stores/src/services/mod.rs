@@ -8,6 +8,7 @@ mod aws_credentials;
 pub(crate) mod azure;
 #[cfg(feature = "gcp")]
 pub(crate) mod gcp;
+mod settings;
 #[cfg(feature = "http")]
 pub(crate) mod web;
 
@@ -17,6 +18,9 @@ use url::Url;
 use crate::error::StoreError;
 use crate::limits::NetworkLimits;
 
+/// Where credentials come from if the environment isn't that of the process, and has none. The logins and roles of the machine are
+/// for the process alone.
+const UNSIGNED: &str = "not signed, because this program gives no credentials";
 /// The time to make a connection.
 const CONNECT_TIME: std::time::Duration = std::time::Duration::from_secs(5);
 
