@@ -11,8 +11,9 @@ use crate::support::cloud::{S3Cloud, rows};
 
 /// The delay of each request.
 const LATENCY: Duration = Duration::from_millis(50);
-/// The same where so many are sent at once that this takes some time.
-const LONG_LATENCY: Duration = Duration::from_millis(500);
+/// The delay where so many requests are sent at once that sending them takes some time. A listing that takes half a second may
+/// have changed meanwhile, and is repeated.
+const LONG_LATENCY: Duration = Duration::from_millis(250);
 
 /// What a query costs at most.
 struct ChainLimit<'a> {
@@ -77,6 +78,46 @@ async fn measured(
 
 /// The arrays of a group, and fragments of an array, in numbers that show whether they are read one after the other.
 const MANY: usize = 50;
+
+trial!(listed_anew);
+/// What one statement has found serves no other: a view, a prepared statement and the next statement see what others wrote.
+async fn listed_anew() -> Result<(), Failed> {
+    let cloud = S3Cloud::start();
+    let (ctx, other) = (cloud.session(), cloud.session());
+    let create = "CREATE EXTERNAL TABLE t (x BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 's3://data/g/t'";
+    rows(&other, create).await?;
+    let group = "SELECT * FROM tiledb_create_group('s3://data/g')";
+    rows(&other, group).await?;
+    let add = "SELECT * FROM tiledb_add_member('s3://data/g', 's3://data/g/t', name => 't')";
+    rows(&other, add).await?;
+    for sql in [
+        "ATTACH 's3://data/g' AS g",
+        "CREATE VIEW v AS SELECT count(*) AS n FROM 's3://data/g/t'",
+        "CREATE VIEW w AS SELECT count(*) AS n FROM g.t",
+        "PREPARE p AS SELECT count(*) AS n FROM 's3://data/g/t'",
+        "CREATE EXTERNAL TABLE named STORED AS TILEDB LOCATION 's3://data/g/t'",
+    ] {
+        rows(&ctx, sql).await?;
+    }
+    for written in 1..=3 {
+        rows(&other, &format!("INSERT INTO t VALUES ({written})")).await?;
+        for sql in [
+            "SELECT * FROM v",
+            "SELECT * FROM w",
+            "EXECUTE p",
+            "SELECT count(*) AS n FROM named",
+            "SELECT count(*) AS n FROM 's3://data/g/t'",
+            "SELECT count(*) AS n FROM g.t",
+            "SELECT a.n FROM v AS a JOIN w AS b ON a.n = b.n JOIN 's3://data/g/t' AS c ON c.x = b.n",
+        ] {
+            let found = rows(&ctx, sql).await?;
+            if !found.contains(&format!("| {written} |")) {
+                return Err(format!("{sql} after {written} rows: {found}").into());
+            }
+        }
+    }
+    Ok(())
+}
 
 trial!(groups);
 async fn groups() -> Result<(), Failed> {

@@ -6,7 +6,7 @@ use datafusion::prelude::SessionContext;
 use libtest_mimic::Failed;
 use object_store::memory::InMemory;
 
-use crate::support::cloud::{BUCKET, KEYS, S3Cloud, rows, session};
+use crate::support::cloud::{BUCKET, KEYS, S3Cloud, error, rows, session};
 use crate::support::s3::{S3Action, S3Bucket, S3ServerOptions, S3User};
 use crate::support::shell_place::Place;
 
@@ -112,6 +112,20 @@ async fn options_of_statements() -> Result<(), Failed> {
         let sql = sql.replace("$O", &options);
         expect(&rows(&ctx, &sql).await?, part)?;
     }
+    // What stands for the options in a location is never shown.
+    let explain = format!(
+        "EXPLAIN COPY (SELECT 1 AS x) TO 's3://data/e.csv' STORED AS CSV OPTIONS ({options})"
+    );
+    let plan = rows(&ctx, &explain).await?;
+    expect(&plan, "s3://data/e.csv")?;
+    let missing = format!(
+        "CREATE EXTERNAL TABLE missing STORED AS TILEDB LOCATION 's3://data/missing' OPTIONS ({options}, 'tiledb.capacity' '7')"
+    );
+    let missing = error(&ctx, &missing).await?;
+    expect(&missing, "s3://data/missing")?;
+    if plan.contains('@') || missing.contains('@') {
+        return Err(format!("{plan}\n{missing}").into());
+    }
     // The keys of a table serve nothing else.
     for sql in [
         "SELECT * FROM 's3://data/t'",
@@ -120,7 +134,7 @@ async fn options_of_statements() -> Result<(), Failed> {
         "ATTACH 's3://data/t' AS g",
         "CREATE EXTERNAL TABLE other STORED AS TILEDB LOCATION 's3://data/t'",
     ] {
-        let refused = crate::support::cloud::error(&ctx, sql).await?;
+        let refused = error(&ctx, sql).await?;
         expect(&refused, "the store doesn't know the access key")?;
         for secret in [KEYS.1, "nothing"] {
             if refused.contains(secret) {
@@ -153,8 +167,7 @@ async fn two_tables_with_their_own_keys() -> Result<(), Failed> {
     rows(&ctx, &create("reads", "reader", "reader-secret")).await?;
     rows(&ctx, &create("writes", KEYS.0, KEYS.1)).await?;
     for _ in 0..2 {
-        let refused =
-            crate::support::cloud::error(&ctx, "INSERT INTO reads VALUES (2, 20)").await?;
+        let refused = error(&ctx, "INSERT INTO reads VALUES (2, 20)").await?;
         expect(&refused, "s3:PutObject on bucket 'data'")?;
         rows(&ctx, "INSERT INTO writes VALUES (2, 20)").await?;
         expect(

@@ -98,11 +98,7 @@ fn unreachable(cloud: &S3Cloud) -> Vec<RefusedCase> {
             "s3://data/a",
             &["needs AWS_SECRET_ACCESS_KEY"],
         ),
-        (
-            cloud.variables(),
-            "tiledb://namespace/a",
-            &["TileDB S3Cloud"],
-        ),
+        (cloud.variables(), "tiledb://namespace/a", &["TileDB Cloud"]),
         (cloud.variables(), "ftp://host/a", &["scheme ftp://"]),
     ]
 }

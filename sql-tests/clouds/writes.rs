@@ -113,9 +113,9 @@ async fn slow_answers() -> Result<(), Failed> {
     )
     .await?;
     cloud.server.set_bandwidth(Some(1 << 20));
-    let sum = "SELECT sum(v) AS s FROM 's3://data/t' WHERE v >= 0";
+    let sum = "SELECT sum(v) AS s FROM 's3://data/t' WHERE v % 2 = 0";
     let began = std::time::Instant::now();
-    expect(&rows(&ctx, sum).await?, "| 19999900000 |")?;
+    expect(&rows(&ctx, sum).await?, "| 9999900000 |")?;
     if began.elapsed() < Duration::from_millis(1000) {
         return Err("the answer was not slow".into());
     }

@@ -29,7 +29,7 @@ impl SharedLimits {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same limits, which nobody shares.
+    /// A copy of the limits that is shared with nobody.
     pub fn unshared(&self) -> Self {
         Self(Arc::new(Mutex::new(self.get())))
     }

@@ -11,7 +11,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::CreateExternalTable;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
-use tiledb_engine::{Error, ErrorKind};
+use tiledb_engine::{Error, ErrorKind, Location};
 
 use crate::catalog::explain_group;
 use crate::create::CreateRequest;
@@ -119,7 +119,9 @@ async fn open_or_create(
     let is_vacant = matches!(missing.kind(), ErrorKind::NotFound | ErrorKind::NotAnArray);
     if is_vacant && request.declares_columns() {
         if let Some(refusal) = ReadOnly::refusal(session.config(), "creating an array") {
-            return Err(Error::unsupported(refusal).with("array", location));
+            return Err(
+                Error::unsupported(refusal).with("array", Location::without_secrets(location))
+            );
         }
         // A key of the environment is for what turns out to be encrypted, which a new array is not.
         request
@@ -128,8 +130,9 @@ async fn open_or_create(
         return open_settled(location, request, runtime).await;
     }
     if missing.kind() == ErrorKind::NotFound && request.describes_array() {
+        let shown = Location::without_secrets(location);
         return Err(Error::invalid(format!(
-            "there is no array at '{location}', and none can be created without columns: declare them, and PRIMARY KEY (…) to say which are the dimensions"
+            "there is no array at '{shown}', and none can be created without columns: declare them, and PRIMARY KEY (…) to say which are the dimensions"
         ))
         .with_source(missing));
     }

@@ -60,13 +60,20 @@ pub(super) async fn prepare(state: &SessionState, plan: &mut LogicalPlan) -> Res
         }
         return Ok(());
     }
+    let is_shown = matches!(plan, LogicalPlan::Explain(_));
     let Some(copy) = copy_in(plan) else {
         return Ok(());
     };
     let options = taken_store_options(&mut copy.options);
     let reader = LocationReader::of(&copy.file_type.get_ext());
     let expanded = expand_home(&copy.output_url);
-    copy.output_url = prepare_store(state, &expanded, &options, reader).await?;
+    let prepared = prepare_store(state, &expanded, &options, reader).await?;
+    // A plan that is only shown needs no store.
+    copy.output_url = if is_shown {
+        expanded.into_owned()
+    } else {
+        prepared
+    };
     if let LogicalPlan::Explain(explain) = plan {
         // EXPLAIN VERBOSE shows the plan as it was first.
         let first = explain.plan.to_stringified(PlanType::InitialLogicalPlan);

@@ -158,8 +158,12 @@ async fn no_option_is_dropped() {
     let ctx = SessionContext::new();
     crate::register(&ctx).unwrap();
     for sql in STATEMENTS {
-        let error = refused(&ctx, sql, "s3://bucket/x").await;
-        let names = ["aws.region", "'s3://bucket/x'", "register_object_store"];
+        let error = refused(&ctx, sql, "nostore://bucket/x").await;
+        let names = [
+            "aws.region",
+            "'nostore://bucket/x'",
+            "register_object_store",
+        ];
         for name in names {
             assert!(error.contains(name), "{sql}: {error}");
         }

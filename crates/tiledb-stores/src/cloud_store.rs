@@ -34,7 +34,7 @@ pub(crate) trait StorePlan: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub(crate) struct OpenedStore {
     pub store: Arc<dyn ObjectStore>,
-    /// Where the credentials came from, as the end of the sentence "the request was …".
+    /// The source of the credentials, as the end of the sentence "the request was …".
     pub credentials: Arc<str>,
 }
 

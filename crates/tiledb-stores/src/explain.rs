@@ -55,13 +55,13 @@ pub(crate) struct FailedRequest<'a> {
     pub operation: StoreOperation,
     /// The object, or the prefix that was listed.
     pub path: &'a Path,
-    /// Where the credentials came from, as the end of the sentence "the request was …".
+    /// The source of the credentials, as the end of the sentence "the request was …".
     pub credentials: &'a str,
 }
 
 impl FailedRequest<'_> {
-    /// The error with its cause in words. Errors that callers act on keep their variant, and those that are no failure of the
-    /// store stay as they are.
+    /// Puts the cause of an error into words. Errors that callers act on keep their variant. Errors that aren't failures of the store
+    /// stay as they are.
     pub fn explain(&self, error: object_store::Error) -> object_store::Error {
         use object_store::Error;
 

@@ -9,7 +9,7 @@ use crate::store_url::StoreUrl;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreFailureKind {
-    /// There is no such bucket, container or host.
+    /// The bucket, the container or the host doesn't exist.
     NoBucket,
     /// The store refused access: credentials are missing, wrong, expired or not sufficient.
     AccessDenied,

@@ -1,8 +1,8 @@
 //! Object stores from URLs and options.
 //!
-//! [`ObjectStores`] makes the store that a URL such as `s3://bucket/path` names, with options such as `aws.region`. A store knows its
-//! bucket, finds its credentials at the first request, tries again where that helps, and fails with a sentence that says what was
-//! refused, where the credentials came from and what to do.
+//! [`ObjectStores`] makes the store that a URL such as `s3://bucket/path` names, with options such as `aws.region`. A store looks for
+//! credentials at its first request. It sends a request again where that helps. An error says what was refused, where the credentials
+//! came from and what to do.
 //!
 //! What isn't an option comes from the environment, then from the profile and the role of the machine. The features `aws`, `azure`,
 //! `gcp` and `http` choose the services.

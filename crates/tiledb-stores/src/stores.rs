@@ -394,7 +394,7 @@ mod tests {
             (
                 "s3://b/a",
                 &[("aws.endpoint", "hush")],
-                "aws.endpoint is no URL",
+                "aws.endpoint isn't a URL",
             ),
         ]);
         made(&stores(), "s3://b/a", &[http, ("aws.allow_http", "true")]).unwrap();

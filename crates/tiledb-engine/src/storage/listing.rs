@@ -11,6 +11,7 @@
 //! The times of a folder also show whether a listing tells what was there at one moment. Entries are read one after the other, and
 //! stores list a page at a time: what is put or removed meanwhile is seen or not, depending on its name.
 
+use std::collections::HashSet;
 use std::fs::{self, DirEntry, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -173,19 +174,19 @@ impl Listing {
         }
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         // Some tools represent a folder by an empty object of its name.
-        let is_folder = |name: &str| {
-            files.iter().any(|file| {
-                file.name
-                    .strip_prefix(name)
-                    .is_some_and(|rest| rest.starts_with('/'))
-            })
-        };
-        let placeholders: Vec<_> = files
+        let folders: HashSet<String> = files
             .iter()
-            .filter(|file| file.bytes == 0 && is_folder(&file.name))
-            .map(|file| file.name.clone())
+            .flat_map(|file| {
+                file.name
+                    .match_indices('/')
+                    .map(|(at, _)| file.name.get(..at).unwrap_or_default())
+            })
+            .map(str::to_owned)
             .collect();
-        files.retain(|file| !file.name.is_empty() && !placeholders.contains(&file.name));
+        files.retain(|file| {
+            let is_placeholder = file.bytes == 0 && folders.contains(&file.name);
+            !file.name.is_empty() && !is_placeholder
+        });
         Self {
             files,
             folders: Vec::new(),

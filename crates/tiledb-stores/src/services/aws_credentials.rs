@@ -39,7 +39,7 @@ pub(super) struct AwsCredentialChain {
 pub(super) struct FoundCredentials {
     /// `None` if there are no credentials.
     pub provider: Option<Arc<RenewedCredentials>>,
-    /// Where they come from, as the end of the sentence "the request was …".
+    /// The source of the credentials, as the end of the sentence "the request was …".
     pub origin: String,
     pub profile: ProfileSettings,
 }
@@ -103,7 +103,7 @@ impl AwsCredentialChain {
                 origin: format!("not signed, because there are no credentials in {PLACES}"),
                 profile,
             }),
-            // A machine that is no instance, or may not ask, has no role. The bucket may still be public.
+            // A machine that isn't an instance, or may not ask, has no role. The bucket may still be public.
             Err(error) if causes(&error).contains(INSTANCE_METADATA) => Ok(FoundCredentials {
                 provider: None,
                 origin: format!(

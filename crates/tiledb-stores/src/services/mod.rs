@@ -48,7 +48,7 @@ fn check_endpoint(
 ) -> Result<(), StoreError> {
     let url = Url::parse(endpoint).map_err(|e| {
         StoreError::option(format!(
-            "{named} is no URL ({e}): expected https://host or http://host:port"
+            "{named} isn't a URL ({e}): expected https://host or http://host:port"
         ))
     })?;
     if url.password().is_some() || !url.username().is_empty() {

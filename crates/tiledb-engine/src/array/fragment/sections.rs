@@ -27,7 +27,7 @@ pub(in crate::array) const FOOTER: u64 = u64::MAX;
 
 /// The end of a metadata file that came with its footer.
 struct MetadataEnd {
-    /// Where it begins in the file.
+    /// The offset of its first byte in the file.
     start: u64,
     bytes: Bytes,
 }

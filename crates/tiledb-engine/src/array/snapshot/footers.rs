@@ -23,15 +23,15 @@ const SCHEMA_NAMED_SINCE: u32 = 10;
 const OPEN_CHUNK: usize = 32;
 /// Chunks of footers read at the same time.
 const OPEN_CONCURRENCY: usize = 2;
-/// The same from a store behind a network.
+/// Chunks of footers read at the same time from a store behind a network.
 const OPEN_CONCURRENCY_REMOTE: usize = 8;
 /// The first version whose footers are copied correctly. Releases up to 2.18 store the offsets of the copies of older
 /// ones some bytes too low, so that each copy is cut and the next one begins inside it.
 const COPIED_SINCE: u32 = 12;
 
-/// The bytes of a metadata file that are read with its footer, if so many are read at once. Of a file of this machine, they are as
-/// many as nearly always hold the footer. From a store behind a network, one end is as long as a round trip is worth: then the
-/// sections before the footer come with it.
+/// How many bytes of the end of each metadata file to read, if `files` of them are read at once. On this machine, the end nearly
+/// always holds the footer. From a store behind a network, all ends together are as long as a round trip is worth, so that the
+/// sections before the footers come with them.
 pub(super) fn end_bytes(storage: &Storage, files: usize) -> u64 {
     if !storage.is_remote() {
         return FOOTER_SUFFIX_BYTES;

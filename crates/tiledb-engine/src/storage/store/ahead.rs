@@ -1,8 +1,7 @@
 //! Files that are read before they are needed, because a store behind a network answers many requests in the time of one.
 //!
 //! Opening an array is a chain: each file names the next. What will be named can be seen in the listing, so all of it is asked for
-//! at once, and the chain finds it in memory. It is only a copy of what the store gave: if something is missing here, the chain
-//! asks the store.
+//! at once, and the chain finds it in memory. If something isn't there, the chain asks the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,15 +10,16 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 
 use super::{FileSuffix, Storage};
+use crate::error::Result;
 
 /// Small files read at the same time.
 pub(in crate::storage) const SMALL_READS: usize = 256;
 
-/// Files in memory, until they are taken.
+/// Files in memory, or why they can't be read, until they are taken.
 #[derive(Default)]
 pub(in crate::storage) struct FilesAhead {
-    whole: Mutex<HashMap<String, Bytes>>,
-    ends: Mutex<HashMap<String, FileSuffix>>,
+    whole: Mutex<HashMap<String, Result<Bytes>>>,
+    ends: Mutex<HashMap<String, Result<FileSuffix>>>,
 }
 
 /// Files that are about to be read.
@@ -49,15 +49,15 @@ impl ExpectedFiles {
 
 impl FilesAhead {
     /// Takes a whole file. A second read asks the store, which may have more of a file that was being written.
-    pub fn take(&self, file: &str) -> Option<Bytes> {
+    pub fn take(&self, file: &str) -> Option<Result<Bytes>> {
         locked(&self.whole).remove(file)
     }
 
     /// Takes the end of a file if it is as long as `len`, or all of the file.
-    pub fn take_end(&self, file: &str, len: u64) -> Option<FileSuffix> {
-        let end = locked(&self.ends).remove(file)?;
-        let is_enough = end.bytes.len() as u64 >= len.min(end.file_bytes);
-        is_enough.then_some(end)
+    pub fn take_end(&self, file: &str, len: u64) -> Option<Result<FileSuffix>> {
+        let read = locked(&self.ends).remove(file)?;
+        let is_enough = |end: &FileSuffix| end.bytes.len() as u64 >= len.min(end.file_bytes);
+        read.as_ref().map_or(true, is_enough).then_some(read)
     }
 }
 
@@ -66,8 +66,8 @@ fn locked<T>(files: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Storage {
-    /// The storage with files in memory that are about to be read. A file that can't be read is left out: reading it later reports
-    /// why.
+    /// The storage with files in memory that are about to be read. If a file can't be read, reading it from there fails with the same
+    /// error, so that nobody waits for a failing store twice.
     #[must_use]
     pub async fn with_read_ahead(&self, wanted: ExpectedFiles) -> Self {
         let ahead = FilesAhead::default();
@@ -86,14 +86,12 @@ impl Storage {
     async fn read_one_ahead(&self, request: AheadRequest, ahead: &FilesAhead) {
         match request {
             AheadRequest::Whole(file) => {
-                if let Ok(bytes) = self.read(&file).await {
-                    locked(&ahead.whole).insert(file, bytes);
-                }
+                let read = self.read(&file).await;
+                locked(&ahead.whole).insert(file, read);
             }
             AheadRequest::End(file, len) => {
-                if let Ok(end) = self.read_suffix(&file, len).await {
-                    locked(&ahead.ends).insert(file, end);
-                }
+                let read = self.read_suffix(&file, len).await;
+                locked(&ahead.ends).insert(file, read);
             }
         }
     }

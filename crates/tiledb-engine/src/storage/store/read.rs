@@ -23,8 +23,8 @@ impl Storage {
     /// # Errors
     /// The file does not exist, or the store fails.
     pub async fn read(&self, file: &str) -> Result<Bytes> {
-        if let Some(bytes) = self.ahead.as_ref().and_then(|ahead| ahead.take(file)) {
-            return Ok(bytes);
+        if let Some(read) = self.ahead.as_ref().and_then(|ahead| ahead.take(file)) {
+            return read;
         }
         of_files!(self, files => files.read(file).await)
     }
@@ -49,12 +49,9 @@ impl Storage {
         if len == 0 {
             return self.suffix_by_size(file, len).await;
         }
-        if let Some(end) = self
-            .ahead
-            .as_ref()
-            .and_then(|ahead| ahead.take_end(file, len))
-        {
-            return Ok(end);
+        let ahead = self.ahead.as_ref();
+        if let Some(read) = ahead.and_then(|ahead| ahead.take_end(file, len)) {
+            return read;
         }
         of_files!(self, files => files.read_suffix(file, len).await)
     }
