@@ -2,12 +2,15 @@
 //!
 //! The server delays every request, so that requests which are sent at once overlap.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use datafusion::prelude::SessionContext;
 use libtest_mimic::Failed;
+use object_store::ObjectStoreExt;
 
 use crate::support::cloud::{S3Cloud, rows};
+use crate::support::s3::RequestFault;
 
 /// The delay of each request.
 const LATENCY: Duration = Duration::from_millis(50);
@@ -114,6 +117,57 @@ async fn listed_anew() -> Result<(), Failed> {
             if !found.contains(&format!("| {written} |")) {
                 return Err(format!("{sql} after {written} rows: {found}").into());
             }
+        }
+    }
+    Ok(())
+}
+
+trial!(one_moment);
+/// Two tables of an array show it at one moment, though one was opened before another writer's commit, and the other after it.
+async fn one_moment() -> Result<(), Failed> {
+    let cloud = S3Cloud::start();
+    let (ctx, other) = (cloud.session(), cloud.session());
+    let create = "CREATE EXTERNAL TABLE t (x BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 's3://data/t'";
+    rows(&other, create).await?;
+    rows(&other, "INSERT INTO t VALUES (1)").await?;
+    rows(
+        &ctx,
+        "CREATE EXTERNAL TABLE named STORED AS TILEDB LOCATION 's3://data/t'",
+    )
+    .await?;
+    let before = cloud.contents().await?;
+    rows(&other, "INSERT INTO t VALUES (2)").await?;
+    let mut late = cloud.contents().await?;
+    late.retain(|path, _| !before.contains_key(path));
+    for [first, second] in [["named", "'s3://data/t'"], ["'s3://data/t'", "named"]] {
+        for path in late.keys() {
+            cloud.server.objects().delete(path).await?;
+        }
+        // The commit comes between the lookup of the path and the scan of the named table.
+        let (objects, late) = (cloud.server.objects(), late.clone());
+        let listings = AtomicUsize::new(0);
+        cloud.server.set_faults(move |head| {
+            let is_listing = head.query.contains("__commits");
+            if is_listing && listings.fetch_add(1, Ordering::Relaxed) == 1 {
+                for (path, bytes) in &late {
+                    let put = objects.put(path, bytes.clone().into());
+                    futures::executor::block_on(put).expect("memory takes all");
+                }
+            }
+            RequestFault::None
+        });
+        let sql = format!(
+            "SELECT a.n AS a, b.n AS b FROM (SELECT count(*) AS n, min(x) AS m FROM {first} WHERE x > 0) AS a \
+             JOIN (SELECT count(*) AS n, min(x) AS m FROM {second} WHERE x > 0) AS b ON a.m = b.m"
+        );
+        let found = rows(&ctx, &sql).await?;
+        cloud.server.clear_faults();
+        if !found.contains("| 1 | 1 |") && !found.contains("| 2 | 2 |") {
+            return Err(format!("{sql}: {found}").into());
+        }
+        let found = rows(&ctx, "SELECT count(*) AS n FROM named").await?;
+        if !found.contains("| 2 |") {
+            return Err(format!("the commit did not come in time: {found}").into());
         }
     }
     Ok(())

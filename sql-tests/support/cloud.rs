@@ -1,13 +1,18 @@
 //! Sessions on a server of S3 in this process.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::session::in_one_statement;
 use datafusion_tiledb::{Engine, EngineOptions, StoreRegistry, execute};
+use futures::TryStreamExt;
 use libtest_mimic::Failed;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt};
 use tiledb_stores::{ObjectStores, StoreEnvironment};
 
 use super::s3::{S3Action, S3Bucket, S3Server, S3ServerOptions, S3User};
@@ -51,6 +56,18 @@ impl S3Cloud {
             ("AWS_ALLOW_HTTP", "true".to_owned()),
             ("AWS_REGION", "us-east-1".to_owned()),
         ]
+    }
+
+    /// All objects of the server.
+    pub async fn contents(&self) -> Result<BTreeMap<ObjectPath, Bytes>, Failed> {
+        let objects = self.server.objects();
+        let mut contents = BTreeMap::new();
+        let listed: Vec<_> = objects.list(None).try_collect().await?;
+        for object in listed {
+            let read = objects.get(&object.location).await?;
+            contents.insert(object.location, read.bytes().await?);
+        }
+        Ok(contents)
     }
 
     /// A session in an engine of its own, as the shell has one, with the owner's keys.

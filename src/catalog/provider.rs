@@ -87,7 +87,8 @@ impl GroupState {
         path: &str,
         name: &str,
     ) -> tiledb_engine::Result<Arc<dyn TableProvider>> {
-        let place = format!("{} {}", self.root.uri(), join(path, name));
+        // Groups of one URL may have different stores and credentials.
+        let place = format!("{self:p} {}", join(path, name));
         if let Some(opened) = OpenedTables::get(&place, &self.options) {
             return Ok(opened);
         }

@@ -90,6 +90,9 @@ impl StatementSnapshots {
     /// The snapshot that a table shows in this statement: the one that this or another table of the array has shown in it, or
     /// the one that `open` returns. The flag is true if the snapshot is complete.
     ///
+    /// What was `found` when the statement was planned saves opening the array. It may be older than what another table has shown,
+    /// and then isn't used.
+    ///
     /// # Errors
     /// The array cannot be opened.
     pub(crate) async fn snapshot(
@@ -97,6 +100,7 @@ impl StatementSnapshots {
         uri: &str,
         table: TableIdentity,
         asked: OpenWindow,
+        found: Option<Snapshot>,
         open: impl Future<Output = Result<Snapshot>> + Send,
     ) -> Result<(Snapshot, bool)> {
         let looks = {
@@ -109,7 +113,10 @@ impl StatementSnapshots {
             return Ok((same.snapshot.clone(), true));
         }
         let first = alike.next().map(|look| look.snapshot.seen());
-        let opened = open.await?;
+        let opened = match found {
+            Some(found) if first.is_none() => found,
+            _ => open.await?,
+        };
         let (mut snapshot, mut whole) = (opened.clone(), true);
         if let Some(seen) = first {
             match opened.only(&seen) {

@@ -302,12 +302,15 @@ impl TileDbTable {
         self.unused.store(false, Ordering::Relaxed);
         let last = self.last().clone();
         let window = self.options.window()?;
+        let found = match &last {
+            LastOpened::Opened(shown, statement) if OpenedTables::is_current(statement) => {
+                Some(shown.table.snapshot.clone())
+            }
+            _ => None,
+        };
         let open = async {
             match &last {
                 LastOpened::Columns(columns) => columns.open(&self.storage, window).await,
-                LastOpened::Opened(shown, statement) if OpenedTables::is_current(statement) => {
-                    Ok(shown.table.snapshot.clone())
-                }
                 LastOpened::Seen(shown)
                 | LastOpened::Fixed(shown)
                 | LastOpened::Opened(shown, _) => {
@@ -317,11 +320,14 @@ impl TileDbTable {
         };
         let (snapshot, whole) = match (&last, &self.moment) {
             (LastOpened::Fixed(shown), _) => return Ok(Arc::clone(shown)),
-            (_, None) => (open.await?, true),
+            (_, None) => match found {
+                Some(found) => (found, true),
+                None => (open.await?, true),
+            },
             (_, Some(moment)) => {
                 let identity: TableIdentity = Arc::clone(&self.last) as _;
                 let uri = self.storage.uri();
-                moment.snapshot(uri, identity, window, open).await?
+                moment.snapshot(uri, identity, window, found, open).await?
             }
         };
         let known = match &last {

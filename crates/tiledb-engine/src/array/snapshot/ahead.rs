@@ -14,7 +14,12 @@ use super::footers::end_bytes;
 use super::{footers, schemas};
 
 /// The most bytes of enumerations, and of schemas, that are read before it is known which of them are needed.
-const MOST_BYTES: u64 = 1 << 20;
+const MOST_SCHEMA_BYTES: u64 = 1 << 20;
+/// The most bytes of other files that are read whole. Larger ones, and those behind them, are read when they are needed.
+const MOST_WHOLE_BYTES: u64 = 32 << 20;
+/// The most ends of metadata files. The others are read in chunks, so that the memory of an open array doesn't grow with its
+/// fragments.
+const MOST_ENDS: usize = 2048;
 
 /// The storage with the files in memory that opening the array will read, unless they are cached. A store of files is asked for
 /// each file when it is needed.
@@ -26,10 +31,11 @@ pub(super) async fn read_ahead(
     if !storage.is_remote() {
         return storage.clone();
     }
-    let mut whole = schemas::unread(storage, directory, window, MOST_BYTES);
-    whole.extend(lists(directory, window));
-    whole.extend(footers::unread_copies(storage, directory));
-    let ends = unread_ends(storage, window, directory);
+    let mut whole = schemas::unread(storage, directory, window, MOST_SCHEMA_BYTES);
+    let others = lists(directory, window).chain(footers::unread_copies(storage, directory));
+    whole.extend(fitting(others, MOST_WHOLE_BYTES));
+    let mut ends = unread_ends(storage, window, directory);
+    ends.truncate(MOST_ENDS);
     storage
         .with_read_ahead(ExpectedFiles {
             end_bytes: end_bytes(storage, ends.len()),
@@ -39,8 +45,21 @@ pub(super) async fn read_ahead(
         .await
 }
 
-/// The files of commits whose contents count.
-fn lists(directory: &ArrayDirectory, window: &OpenWindow) -> Vec<String> {
+/// The files that fit into so many bytes together. The store says how long each is, and is not trusted.
+fn fitting(files: impl Iterator<Item = (String, u64)>, most_bytes: u64) -> Vec<String> {
+    let mut left = most_bytes;
+    let fits = files.filter_map(|(file, bytes)| {
+        left = left.checked_sub(bytes)?;
+        Some(file)
+    });
+    fits.collect()
+}
+
+/// The files of commits whose contents count, with their bytes.
+fn lists<'a>(
+    directory: &'a ArrayDirectory,
+    window: &'a OpenWindow,
+) -> impl Iterator<Item = (String, u64)> + 'a {
     let is_needed = |path: &str| match CommitKind::of(path) {
         Some(CommitKind::Consolidated | CommitKind::Ignore | CommitKind::Vacuum) => true,
         Some(CommitKind::Delete | CommitKind::Update) => {
@@ -49,8 +68,10 @@ fn lists(directory: &ArrayDirectory, window: &OpenWindow) -> Vec<String> {
         }
         _ => commit::staged_vacuum(path).is_some(),
     };
-    let files = directory.commit_files().map(|(path, _)| path);
-    files.filter(|path| is_needed(path)).collect()
+    let files = directory.commit_files();
+    files
+        .filter(move |(path, _)| is_needed(path))
+        .map(|(path, info)| (path, info.bytes))
 }
 
 /// The metadata files of fragments whose footers are neither cached nor, as it seems, copied or replaced.
@@ -86,4 +107,23 @@ fn unread_ends(storage: &Storage, window: &OpenWindow, directory: &ArrayDirector
         ends.extend(footers::unread_end(storage, &fragment));
     }
     ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_any_length_are_left_out_if_they_do_not_fit() {
+        let files = [
+            ("a", 5),
+            ("b", u64::MAX),
+            ("c", 3),
+            ("d", 3),
+            ("e", u64::MAX),
+            ("f", 0),
+        ];
+        let files = files.map(|(name, bytes)| (name.to_owned(), bytes));
+        assert_eq!(fitting(files.into_iter(), 10), ["a", "c", "f"]);
+    }
 }

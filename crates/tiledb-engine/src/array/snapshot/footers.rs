@@ -48,14 +48,17 @@ pub(super) fn unread_end(storage: &Storage, fragment: &CommittedFragment) -> Opt
     (cached.is_none() && !fragment.name.uuid_first).then(|| fragment.metadata_path())
 }
 
-/// The files with copies of footers that aren't cached.
-pub(super) fn unread_copies(storage: &Storage, directory: &ArrayDirectory) -> Vec<String> {
+/// The files with copies of footers that aren't cached, with their bytes.
+pub(super) fn unread_copies<'a>(
+    storage: &'a Storage,
+    directory: &'a ArrayDirectory,
+) -> impl Iterator<Item = (String, u64)> + 'a {
     let files = directory.consolidated_footers.iter();
-    let unread = files.filter(|file| {
+    let unread = files.filter(move |file| {
         let key = storage.cache_key(&file.path(), 0, &file.info);
         storage.cache().get::<CopiedFooters>(key).is_none()
     });
-    unread.map(ArrayFile::path).collect()
+    unread.map(|file| (file.path(), file.info.bytes))
 }
 
 /// Copies of footers, by the names of their fragments.

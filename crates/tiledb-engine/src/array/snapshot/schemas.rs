@@ -36,12 +36,11 @@ pub(super) fn unread(
     window: &OpenWindow,
     most_bytes: u64,
 ) -> Vec<String> {
+    // The store says how long each file is, and is not trusted.
+    let sum = |bytes: u64, more: u64| bytes.saturating_add(more);
     let newest = directory.schema_at(window).ok();
-    let bytes = directory
-        .schemas()
-        .iter()
-        .map(|file| file.info.bytes)
-        .sum::<u64>();
+    let sizes = directory.schemas().iter().map(|file| file.info.bytes);
+    let bytes = sizes.fold(0, sum);
     let files = directory.schemas().iter().filter(|file| {
         let is_wanted =
             bytes <= most_bytes || newest.is_some_and(|newest| newest.info.name == file.info.name);
@@ -49,12 +48,8 @@ pub(super) fn unread(
         is_wanted && storage.cache().get::<SchemaFile>(key).is_none()
     });
     let mut unread: Vec<_> = files.map(ArrayFile::path).collect();
-    if directory
-        .listed_enumerations()
-        .map(|(_, bytes)| bytes)
-        .sum::<u64>()
-        <= most_bytes
-    {
+    let sizes = directory.listed_enumerations().map(|(_, bytes)| bytes);
+    if sizes.fold(0, sum) <= most_bytes {
         let paths = directory.listed_enumerations().map(|(path, _)| path);
         unread.extend(paths.filter(|path| {
             let key = storage.cache_key_immutable(path, 0);
