@@ -50,7 +50,7 @@ fn late_runs() -> Vec<SqlTrial> {
     trials
 }
 
-const KINDS: [(&str, &str); 3] = [
+pub(super) const KINDS: [(&str, &str); 3] = [
     ("sparse", "'tiledb.capacity' '$TILE'"),
     (
         "duplicates",
@@ -76,10 +76,10 @@ const QUERIES: [&str; 9] = [
 ];
 
 /// The rows of most arrays here, which are read at once.
-const FEW: usize = 4000;
+pub(super) const FEW: usize = 4000;
 
 /// An array of four fragments, in a folder or in a store in memory.
-struct Shelf {
+pub(super) struct Shelf {
     uri: String,
     store: Option<Arc<dyn ObjectStore>>,
     _folder: tempfile::TempDir,
@@ -87,7 +87,7 @@ struct Shelf {
 
 impl Shelf {
     /// Creates the array and fills it with so many rows.
-    async fn new(create: &str, rows: usize, is_local: bool) -> Result<Self, Failed> {
+    pub(super) async fn new(create: &str, rows: usize, is_local: bool) -> Result<Self, Failed> {
         let folder = tempfile::tempdir()?;
         let uri = if is_local {
             folder.path().join("array").display().to_string()
@@ -135,7 +135,11 @@ impl Shelf {
     }
 
     /// A session that has opened the array.
-    async fn open(&self, partitions: usize, options: &str) -> Result<SessionContext, Failed> {
+    pub(super) async fn open(
+        &self,
+        partitions: usize,
+        options: &str,
+    ) -> Result<SessionContext, Failed> {
         let ctx = self.session(partitions)?;
         let table = format!(
             "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{}' {options}",
@@ -146,7 +150,7 @@ impl Shelf {
     }
 
     /// Another session makes one fragment of all, and removes them.
-    async fn vacuum(&self) -> Result<(), Failed> {
+    pub(super) async fn vacuum(&self) -> Result<(), Failed> {
         let ctx = self.session(2)?;
         let uri = &self.uri;
         for call in [

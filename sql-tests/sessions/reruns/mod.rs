@@ -2,6 +2,7 @@
 //! Plans that run late are in [`late`].
 
 mod late;
+mod late_partitions;
 
 use std::sync::Arc;
 

@@ -43,6 +43,7 @@ use crate::optimizer::below::{PassedNodes, ScanPath, scan, with_child};
 use crate::options::AggregateFrom;
 use crate::scan::claims::{ScanClaims, checked};
 use crate::scan::source::TileDbSource;
+use crate::scan::source::mode::ANSWERING_PARTITION;
 
 /// The node that replaces a partial aggregate directly over a scan, if metadata may answer part of it.
 pub(super) fn from_metadata(
@@ -236,7 +237,7 @@ impl ExecutionPlan for TileDbAggregateExec {
     ) -> Result<SendableRecordBatchStream> {
         let read = self.input.execute(partition, context)?;
         let states = match partition {
-            0 => Box::pin(RecordBatchStreamAdapter::new(
+            ANSWERING_PARTITION => Box::pin(RecordBatchStreamAdapter::new(
                 self.input.schema(),
                 // The scan may be planned again until it has given rows or ended, so what metadata answer comes last.
                 read.chain(self.answered()),

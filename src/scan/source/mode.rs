@@ -250,6 +250,9 @@ impl RangePartitions {
     }
 }
 
+/// The partition that answers from metadata, after its own rows.
+pub(crate) const ANSWERING_PARTITION: usize = 0;
+
 /// A scan, with the tiles that metadata may answer.
 #[derive(Debug)]
 pub struct RemainingScan {

@@ -21,7 +21,7 @@ use tiledb_engine::scan::units::{UnitPool, UnitQueue};
 
 use super::TileDbSource;
 use super::counters::PublishedCounters;
-use super::mode::UnitsState;
+use super::mode::{ANSWERING_PARTITION, UnitsState};
 use super::runs::SiblingPartitions;
 use crate::error::to_datafusion_error;
 use crate::labels::LabelProjection;
@@ -54,7 +54,7 @@ impl TileDbSource {
     ) -> Result<SendableRecordBatchStream> {
         match &self.arrangement.shared {
             UnitsState::Remaining(_) | UnitsState::Ranges(_) => {
-                Ok(self.open_later(args.clone(), pool))
+                Ok(self.open_later(args.clone(), pool, ended.to_vec()))
             }
             UnitsState::Nothing | UnitsState::Order(_) => {
                 let units = |partition: usize| {
@@ -79,11 +79,16 @@ impl TileDbSource {
     }
 
     /// The rows of a partition whose units are only determined when it is polled.
-    fn open_later(&self, args: OpenArgs, pool: Option<Arc<UnitPool>>) -> SendableRecordBatchStream {
+    fn open_later(
+        &self,
+        args: OpenArgs,
+        pool: Option<Arc<UnitPool>>,
+        ended: Vec<usize>,
+    ) -> SendableRecordBatchStream {
         let source = self.clone();
         let batches = async move {
             let (plan, units) = source
-                .units_of(&args, pool)
+                .units_of(&args, pool, &ended)
                 .await
                 .map_err(to_datafusion_error)?;
             source.read(plan, units, args.partition, &args.context)
@@ -94,21 +99,36 @@ impl TileDbSource {
         ))
     }
 
-    /// The plan and the units that a partition reads.
+    /// The plan and the units that a partition reads, with those of partitions that `ended` before they had rows.
     async fn units_of(
         &self,
         args: &OpenArgs,
         pool: Option<Arc<UnitPool>>,
+        ended: &[usize],
     ) -> tiledb_engine::Result<(Arc<ScanPlan>, UnitQueue)> {
         if let Some(remaining) = self.remaining() {
             let left = Arc::clone(&remaining.split().await?.left);
-            let units = left
-                .partitions(self.arrangement.partitions.len())
-                .get(args.partition)
-                .cloned()
-                .unwrap_or(0..0);
-            let units = unit_queue(pool.as_ref(), &args.context, args.partition, units);
-            return Ok((left, units));
+            let partitions = left.partitions(self.arrangement.partitions.len());
+            let queue = |partition: usize, skipped: u64| {
+                let units = partitions.get(partition).cloned().unwrap_or(0..0);
+                let rest = (units.start + skipped).min(units.end)..units.end;
+                unit_queue(pool.as_ref(), &args.context, partition, rest)
+            };
+            let mut others = ended
+                .iter()
+                .map(|partition| queue(*partition, 0))
+                .collect::<Vec<_>>();
+            let units = if args.partition == ANSWERING_PARTITION {
+                // Nobody takes its first unit. Otherwise it could answer while the files of all other units are gone, and they
+                // couldn't be planned again.
+                let own = partitions.first().cloned().unwrap_or(0..0);
+                let first = own.start..own.end.min(own.start + 1);
+                others.insert(0, queue(args.partition, 1));
+                UnitQueue::alone(first)
+            } else {
+                queue(args.partition, 0)
+            };
+            return Ok((left, units.followed_by(others)));
         }
         let Some(ranges) = self.arrangement.ranges() else {
             return Err(tiledb_engine::Error::internal("a partition without units"));

@@ -16,7 +16,7 @@ use futures::future::ready;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
-use super::mode::{RemainingScan, RenewedScan, ScanMode};
+use super::mode::{ANSWERING_PARTITION, RemainingScan, RenewedScan, ScanMode};
 use super::runs::{CurrentScan, ReplannedScan, SiblingPartitions};
 use super::{PlannedScan, TileDbSource};
 use crate::error::is_conflict;
@@ -190,10 +190,11 @@ impl OpeningPartition {
     }
 
     /// Notes that this partition ends without rows, and returns whether other partitions can read what another scan has for it.
-    /// They cannot where partitions keep to their units, nor once metadata have answered their part.
+    /// They can't where partitions keep to their units, nor if metadata now answer their part.
     fn leaves_rest(&self) -> bool {
-        let leaves = self.is_first && self.siblings.share_units();
-        let leaves = leaves && self.source.remaining().is_none();
+        let is_answered =
+            self.args.partition == ANSWERING_PARTITION && self.source.remaining().is_some();
+        let leaves = self.is_first && self.siblings.share_units() && !is_answered;
         if leaves {
             self.siblings.end(self.args.partition);
         }
