@@ -76,7 +76,7 @@ const QUERIES: [&str; 9] = [
 ];
 
 /// The rows of most arrays here, which are read at once.
-pub(super) const FEW: usize = 4000;
+const FEW: usize = 4000;
 
 /// An array of four fragments, in a folder or in a store in memory.
 pub(super) struct Shelf {
