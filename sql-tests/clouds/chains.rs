@@ -46,7 +46,31 @@ async fn arranged(cloud: &S3Cloud) -> Result<(), Failed> {
     Ok(())
 }
 
+/// How often a query is measured. On a machine with other work, requests that are sent at once begin so late that they seem to
+/// follow each other, so the shortest chain counts.
+const TRIES: usize = 3;
+
+/// The complaint if a statement costs too much, in a new session after other statements.
 async fn measured(
+    cloud: &S3Cloud,
+    before: &[&str],
+    limit: &ChainLimit<'_>,
+) -> Result<Option<String>, Failed> {
+    let mut complaint = None;
+    for _ in 0..TRIES {
+        let ctx = cloud.session();
+        for sql in before {
+            rows(&ctx, sql).await?;
+        }
+        complaint = measured_once(cloud, &ctx, limit).await?;
+        if complaint.is_none() {
+            break;
+        }
+    }
+    Ok(complaint)
+}
+
+async fn measured_once(
     cloud: &S3Cloud,
     ctx: &SessionContext,
     limit: &ChainLimit<'_>,
@@ -195,30 +219,28 @@ async fn groups() -> Result<(), Failed> {
     .await
     .ok();
     cloud.server.set_latency(LONG_LATENCY);
-    let ctx = cloud.session();
     let all: Vec<_> = (0..MANY)
         .map(|number| format!("SELECT v FROM g.a{number}"))
         .collect();
     let sum = format!("SELECT sum(v) AS s FROM ({})", all.join(" UNION ALL "));
     let mut wrong = Vec::new();
-    for limit in [
-        ChainLimit {
-            what: "attach a group",
-            sql: "ATTACH 's3://data/g' AS g",
-            gives: "",
-            chain: 3,
-            requests: 60,
-        },
-        ChainLimit {
-            what: "sum over its arrays",
-            sql: &sum,
-            gives: "| 1225 |",
-            chain: 7,
-            requests: 560,
-        },
-    ] {
-        wrong.extend(measured(&cloud, &ctx, &limit).await?);
-    }
+    let attach = "ATTACH 's3://data/g' AS g";
+    let limit = ChainLimit {
+        what: "attach a group",
+        sql: attach,
+        gives: "",
+        chain: 3,
+        requests: 60,
+    };
+    wrong.extend(measured(&cloud, &[], &limit).await?);
+    let limit = ChainLimit {
+        what: "sum over its arrays",
+        sql: &sum,
+        gives: "| 1225 |",
+        chain: 7,
+        requests: 560,
+    };
+    wrong.extend(measured(&cloud, &[attach], &limit).await?);
     if wrong.is_empty() {
         return Ok(());
     }
@@ -249,12 +271,29 @@ async fn many_fragments() -> Result<(), Failed> {
     };
     let mut wrong = Vec::new();
     let limit = count("count of many fragments", 8, 4 + FRAGMENTS + 10);
-    wrong.extend(measured(&cloud, &cloud.session(), &limit).await?);
+    wrong.extend(measured(&cloud, &[], &limit).await?);
     cloud.server.set_latency(Duration::ZERO);
     rows(&ctx, "SELECT * FROM tiledb_consolidate('s3://data/many')").await?;
     cloud.server.set_latency(LONG_LATENCY);
     let limit = count("the same, consolidated", 3, 12);
-    wrong.extend(measured(&cloud, &cloud.session(), &limit).await?);
+    wrong.extend(measured(&cloud, &[], &limit).await?);
+    let objects = cloud.contents().await?.len();
+    let limit = ChainLimit {
+        what: "vacuum",
+        sql: "SELECT count(*) AS n FROM tiledb_vacuum('s3://data/many', min_age => '0') WHERE outcome = 'done'",
+        // For each fragment its commit and its folder; and the list of them.
+        gives: "| 201 |",
+        chain: usize::MAX,
+        requests: 22,
+    };
+    let ctx = cloud.session();
+    wrong.extend(measured_once(&cloud, &ctx, &limit).await?);
+    let left = cloud.contents().await?.len();
+    if objects - left < 4 * FRAGMENTS {
+        wrong.push(format!("{left} of {objects} objects are left"));
+    }
+    let limit = count("the same, vacuumed", 3, 12);
+    wrong.extend(measured(&cloud, &[], &limit).await?);
     if wrong.is_empty() {
         return Ok(());
     }
@@ -311,8 +350,7 @@ async fn queries() -> Result<(), Failed> {
             requests: 13,
         },
     ] {
-        let ctx = cloud.session();
-        wrong.extend(measured(&cloud, &ctx, &limit).await?);
+        wrong.extend(measured(&cloud, &[], &limit).await?);
         if limit.what.starts_with("count") {
             let again = ChainLimit {
                 what: "the same again",
@@ -320,7 +358,7 @@ async fn queries() -> Result<(), Failed> {
                 requests: 4,
                 ..limit
             };
-            wrong.extend(measured(&cloud, &ctx, &again).await?);
+            wrong.extend(measured(&cloud, &[limit.sql], &again).await?);
         }
     }
     if wrong.is_empty() {

@@ -2,5 +2,6 @@
 
 mod chains;
 mod doors;
+mod fault_plans;
 mod refusals;
 mod writes;

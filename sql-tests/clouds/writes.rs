@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use libtest_mimic::Failed;
+use tiledb_engine::storage::{Location, Storage};
 
 use crate::support::cloud::{S3Cloud, error, rows};
 use crate::support::s3::{RequestFault, RequestHead};
@@ -75,6 +76,43 @@ async fn lost_answers() -> Result<(), Failed> {
     cloud.server.clear_faults();
     no_upload_is_open(&cloud).await?;
     expect(&rows(&ctx, COUNT).await?, "| 2000003 |")
+}
+
+trial!(parts_at_once);
+/// While a part is on the way, others are sent, but not too many of them.
+async fn parts_at_once() -> Result<(), Failed> {
+    const PART: usize = 8 << 20;
+    let cloud = S3Cloud::start();
+    cloud.server.set_latency(Duration::from_millis(500));
+    let location = Location::open("s3://data/t", &cloud.engine())?;
+    let mut upload = Storage::in_engine(location, &cloud.engine()).upload("a.tdb");
+    let mut written = Vec::new();
+    for number in 0..6_u8 {
+        let part = vec![number; PART + usize::from(number)];
+        written.extend_from_slice(&part);
+        upload.append(part.into()).await?;
+    }
+    upload.finish().await?;
+    let requests = cloud.server.requests();
+    let parts = requests.iter().filter(|r| r.query.contains("partNumber"));
+    let parts: Vec<_> = parts.collect();
+    let at_once = parts.iter().map(|part| {
+        let others = parts.iter();
+        let others = others.filter(|other| other.begin <= part.begin && part.begin < other.end);
+        others.count()
+    });
+    let at_once = at_once.max().unwrap_or(0);
+    if parts.len() != 7 || !(2..=4).contains(&at_once) {
+        return Err(format!("{at_once} of {} parts at once", parts.len()).into());
+    }
+    let contents = cloud.contents().await?;
+    assert!(
+        contents
+            .values()
+            .next()
+            .is_some_and(|found| *found == written)
+    );
+    no_upload_is_open(&cloud).await
 }
 
 trial!(many_writers);

@@ -70,17 +70,27 @@ impl S3Cloud {
         Ok(contents)
     }
 
+    /// An engine of its own, with the owner's keys.
+    pub fn engine(&self) -> Engine {
+        engine(self.variables())
+    }
+
     /// A session in an engine of its own, as the shell has one, with the owner's keys.
     pub fn session(&self) -> SessionContext {
         session(self.variables())
     }
 }
 
-/// A session that sees these variables of the environment and no others.
-pub fn session(variables: Vec<(&'static str, String)>) -> SessionContext {
+/// An engine that sees these variables of the environment and no others.
+fn engine(variables: Vec<(&'static str, String)>) -> Engine {
     let environment = StoreEnvironment::from_iter(variables);
     let stores = ObjectStores::with_environment(environment);
-    let engine = Engine::with_stores(EngineOptions::default(), stores);
+    Engine::with_stores(EngineOptions::default(), stores)
+}
+
+/// A session that sees these variables of the environment and no others.
+pub fn session(variables: Vec<(&'static str, String)>) -> SessionContext {
+    let engine = engine(variables);
     let registry = Arc::new(StoreRegistry::new(&engine));
     let runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::clone(&registry) as _);
     let config = SessionConfig::new()
@@ -93,20 +103,24 @@ pub fn session(variables: Vec<(&'static str, String)>) -> SessionContext {
     ctx
 }
 
+/// The rows of a statement as text, or its error.
+pub async fn tried(ctx: &SessionContext, sql: &str) -> Result<String, String> {
+    let ran = async { execute(ctx, sql).await?.collect().await };
+    let batches = in_one_statement(ran).await.map_err(|e| e.to_string())?;
+    let table = pretty_format_batches(&batches).map_err(|e| e.to_string())?;
+    Ok(table.to_string())
+}
+
 /// The rows of a statement as text.
 pub async fn rows(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
-    let ran = async { execute(ctx, sql).await?.collect().await };
-    let batches = in_one_statement(ran)
-        .await
-        .map_err(|e| format!("{sql}: {e}"))?;
-    Ok(pretty_format_batches(&batches)?.to_string())
+    let ran = tried(ctx, sql).await;
+    ran.map_err(|e| format!("{sql}: {e}").into())
 }
 
 /// The error of a statement.
 pub async fn error(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
-    let ran = async { execute(ctx, sql).await?.collect().await };
-    match in_one_statement(ran).await {
-        Ok(rows) => Err(format!("{sql} gave rows: {}", pretty_format_batches(&rows)?).into()),
-        Err(error) => Ok(error.to_string()),
+    match tried(ctx, sql).await {
+        Ok(rows) => Err(format!("{sql} gave rows: {rows}").into()),
+        Err(error) => Ok(error),
     }
 }

@@ -97,7 +97,12 @@ impl TileDbSource {
                 partitions: (self.query.partitions / partitions).max(1),
                 gradual: self.fetch.is_some(),
             },
-            None => ReadAhead::default(),
+            // Behind a network, what LIMIT doesn't need costs time.
+            None => ReadAhead {
+                gradual: self.fetch.is_some()
+                    && self.plan().spec.table.snapshot.storage.is_remote(),
+                ..ReadAhead::default()
+            },
         }
     }
 

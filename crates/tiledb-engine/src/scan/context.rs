@@ -21,6 +21,7 @@ use crate::memory::budget::{Grant, MemoryBudget};
 use crate::stats::pruner::TilePruner;
 use crate::storage::Storage;
 use crate::tile::fetch::{FetchList, FetchedBytes};
+use crate::tile::joint_fetch::JointFetch;
 use crate::tile::tile_memory::{DecodeScratch, TileMemory};
 
 thread_local! {
@@ -71,6 +72,8 @@ pub struct ScanContext {
     pub memory: Arc<TileMemory>,
     /// The storage of the plan, whose idle buffers are charged to the scan.
     storage: Storage,
+    /// What the units of the partition read together; `None` for files of this machine.
+    joint_fetch: Option<Arc<JointFetch>>,
     /// Columns of coordinates that dense units share.
     pub coordinates: Arc<CoordinateColumns>,
     /// The counters of the scan.
@@ -109,6 +112,7 @@ impl ScanContext {
             pace: ReadAhead::default(),
             plan,
             memory: TileMemory::new(memory, idle),
+            joint_fetch: storage.is_remote().then(Arc::default),
             storage,
             coordinates: Arc::default(),
             metrics,
@@ -207,11 +211,33 @@ impl ScanContext {
         self.metrics
             .bytes_fetched
             .add(usize::try_from(list.bytes())?);
-        let fetched = list.fetch(&self.storage).await?;
+        let fetched = match &self.joint_fetch {
+            Some(joint) => {
+                let requests = list.files().max(1) as u64;
+                let worthwhile = self.storage.round_trip_bytes().saturating_mul(requests);
+                let most = worthwhile.min(self.memory.share() as u64 / JOINT_PART);
+                joint.fetch(list, most, &self.storage).await?
+            }
+            None => list.fetch(&self.storage).await?,
+        };
         self.metrics.fetch_nanos.add_elapsed(start);
         Ok(fetched)
     }
+
+    /// Whether a scan that reads so many bytes of each unit in vain loses less than a round trip.
+    pub(super) fn is_worth_a_round_trip(&self, unit_bytes: u64) -> bool {
+        let bytes = unit_bytes.saturating_mul(self.plan.unit_count());
+        self.storage.is_remote() && bytes <= self.storage.round_trip_bytes()
+    }
+
+    /// The storage of the plan.
+    pub(super) fn storage(&self) -> &Storage {
+        &self.storage
+    }
 }
+
+/// The part of a partition's share of memory that a joint fetch may take. Its bytes stay until all who share them are done.
+const JOINT_PART: u64 = 4;
 
 /// The most bytes of columns that are kept.
 const MOST_KEPT_BYTES: usize = 24 << 20;

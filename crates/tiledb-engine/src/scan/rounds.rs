@@ -1,16 +1,18 @@
 //! Late materialization: a unit is read in two rounds.
 //!
 //! The first round reads the columns that decide which cells become rows. The second round reads the other columns, only
-//! for the parts of the unit with rows left.
+//! for the parts of the unit with rows left. If their bytes cost less than the round trip to a remote store, both rounds are
+//! read at once.
 
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use futures::future::try_join;
 
 use crate::error::Result;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
-use crate::tile::fetch::{FetchList, FetchedBytes};
+use crate::tile::fetch::{FetchList, FetchedBytes, FetchedRanges};
 use crate::tile::tile_memory::DecodeScratch;
 
 /// A unit that is read in two rounds. Its parts are read together, and each gives one batch.
@@ -108,16 +110,14 @@ impl RoundRequests {
         self.decoded_bytes = self.decoded_bytes.saturating_add(bytes);
     }
 
-    /// Reserves the memory of both rounds; columns kept for other units are dropped first. Returns what the first round
-    /// fetches.
-    fn reserve(self, context: &ScanContext) -> Result<(FetchList, Grant)> {
+    /// Reserves the memory of both rounds; columns kept for other units are dropped first.
+    fn reserve(&self, context: &ScanContext) -> Result<Grant> {
         let fetched = self.first.bytes().saturating_add(self.later.bytes());
         let bytes = self.decoded_bytes.saturating_add(usize::try_from(fetched)?);
-        let grant = context.memory.reserve(bytes).or_else(|_| {
+        context.memory.reserve(bytes).or_else(|_| {
             context.coordinates.clear();
             context.memory.reserve(bytes)
-        })?;
-        Ok((self.first, grant))
+        })
     }
 }
 
@@ -136,8 +136,17 @@ pub(super) async fn read<U: TwoRoundUnit>(
 ) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
     let mut requests = RoundRequests::default();
     let first = unit.request(context, &mut requests).await?;
-    let (list, grant) = requests.reserve(context)?;
-    let fetched = context.fetch(list).await?;
+    let grant = requests.reserve(context)?;
+    let later_bytes = requests.later.bytes();
+    let reads_once = later_bytes > 0 && context.is_worth_a_round_trip(later_bytes);
+    let (fetched, ahead) = if reads_once {
+        let later = requests.later.clone();
+        let reads = try_join(context.fetch(requests.first), context.fetch(requests.later));
+        let (first, fetched) = reads.await?;
+        (first, Some(FetchedRanges::new(&later, &fetched)))
+    } else {
+        (context.fetch(requests.first).await?, None)
+    };
     let decided = context
         .decode(move |context, scratch| {
             let parts = unit.decide(context, first, &fetched, scratch)?;
@@ -149,7 +158,9 @@ pub(super) async fn read<U: TwoRoundUnit>(
         .await?;
     let batches = match decided {
         FirstRoundResult::Rows(batches) => batches,
-        FirstRoundResult::Partly(unit, parts) => second_round(context, unit, parts).await?,
+        FirstRoundResult::Partly(unit, parts) => {
+            second_round(context, unit, parts, ahead.as_ref()).await?
+        }
     };
     Ok((batches, Some(grant)))
 }
@@ -159,13 +170,17 @@ async fn second_round<U: TwoRoundUnit>(
     context: &Arc<ScanContext>,
     unit: U,
     mut parts: Vec<U::Part>,
+    ahead: Option<&FetchedRanges>,
 ) -> Result<Vec<RecordBatch>> {
     let mut list = FetchList::default();
     let mut requests = Vec::with_capacity(parts.len());
     for part in &parts {
         requests.push(unit.request_later(context, part, &mut list).await?);
     }
-    let fetched = context.fetch(list).await?;
+    let fetched = match ahead.and_then(|ahead| ahead.serve(&list)) {
+        Some(fetched) => fetched,
+        None => context.fetch(list).await?,
+    };
     context
         .decode(move |context, scratch| {
             for (part, later) in parts.iter_mut().zip(&requests) {

@@ -23,11 +23,14 @@ use crate::scan::narrow::narrow_unit;
 use crate::tile::tile_memory::DecodeScratch;
 
 /// Units in flight for each partition: while the rows of the first are consumed, the second is decoded and the third is
-/// fetched.
+/// fetched. A remote store has more on the way, if it can.
 const UNITS_IN_FLIGHT: usize = 3;
 
 /// No further unit is started while the decoded size of those in flight is about this many bytes.
 const BYTES_IN_FLIGHT: u64 = 96 << 20;
+
+/// The most units in flight for each partition, where they fill the way to a store.
+const MOST_UNITS_IN_FLIGHT: usize = 64;
 
 /// Units in flight while the rows of one unit may prune the next.
 const UNITS_AHEAD_BY_PROMISE: usize = 2;
@@ -154,6 +157,10 @@ struct RunningUnit {
     width: usize,
     /// Whether `width` grows once the first rows have come.
     ramps_up: bool,
+    /// Whether more units than `width` are in flight while a remote store can have more on the way.
+    fills_link: bool,
+    /// About how many bytes the units that were read took.
+    read_bytes: u64,
     /// The most units to keep in flight.
     widest: usize,
     /// The check that rows come in the promised order.
@@ -171,6 +178,8 @@ pub fn read_units(
     let running = RunningUnit {
         // The rows of the first unit decide which other units are read.
         ramps_up: context.order.is_some(),
+        fills_link: context.order.is_none() && !context.pace.gradual,
+        read_bytes: 0,
         width: match context.order {
             Some(_) => 1,
             None if context.pace.gradual => 1,
@@ -213,12 +222,14 @@ impl RunningUnit {
                 drop(current.grant.take());
                 self.current = None;
             }
-            while self.has_room() {
+            let mut started_bytes = 0;
+            while self.has_room(started_bytes) {
                 let Some(work) = self.next_work().await? else {
                     break;
                 };
-                self.bytes
-                    .push_back(self.context.plan.unit_bytes(work.unit));
+                let bytes = self.context.plan.unit_bytes(work.unit);
+                started_bytes += bytes;
+                self.bytes.push_back(bytes);
                 self.reading.push_back(work.clone());
                 let context = Arc::clone(&self.context);
                 let read = async move { context.read(work).await };
@@ -234,7 +245,8 @@ impl RunningUnit {
                         .pop_front()
                         .is_some_and(|work| work.completes_unit);
                     self.context.units_read.add(usize::from(done));
-                    self.bytes.pop_front();
+                    let bytes = self.bytes.pop_front().unwrap_or_default();
+                    self.read_bytes = self.read_bytes.saturating_add(bytes);
                     if self.ramps_up && !unit.batches.is_empty() {
                         self.ramps_up = false;
                         self.width = UNITS_AHEAD_BY_PROMISE;
@@ -258,10 +270,11 @@ impl RunningUnit {
         self.in_flight = FuturesOrdered::new();
         self.bytes.clear();
         let mut again = std::mem::take(&mut self.reading);
-        if self.width > 1 {
+        if self.width > 1 || self.fills_link {
             self.width = 1;
             self.widest = 1;
             self.ramps_up = false;
+            self.fills_link = false;
         } else {
             let halves = again.pop_front().and_then(|work| self.halves(&work));
             let Some([first, second]) = halves else {
@@ -275,15 +288,35 @@ impl RunningUnit {
         true
     }
 
-    /// Whether another unit may be started.
-    fn has_room(&self) -> bool {
-        let few = self.in_flight.len() < self.width;
+    /// Whether another unit may be started, after units of so many bytes whose requests aren't sent yet.
+    fn has_room(&self, started_bytes: u64) -> bool {
+        let few = self.in_flight.len() < self.width || self.link_has_room(started_bytes);
         let most = BYTES_IN_FLIGHT
             .min(self.context.memory.share() as u64)
             .saturating_mul(self.context.pace.partitions as u64);
         let bytes = self.bytes.iter().copied().fold(0, u64::saturating_add);
         // However small the share is, something is read.
         self.in_flight.is_empty() || (few && bytes < most)
+    }
+
+    /// Whether a remote store can have more on the way.
+    fn link_has_room(&self, started_bytes: u64) -> bool {
+        if !self.fills_link || self.in_flight.len() >= MOST_UNITS_IN_FLIGHT {
+            return false;
+        }
+        let Some(room) = self.context.storage().link_room_bytes() else {
+            return false;
+        };
+        // What is fetched is smaller than what is decoded, by as much as it was so far.
+        let fetched = self.context.metrics.bytes_fetched.get();
+        let wanted = match self.read_bytes {
+            0 => started_bytes,
+            read => {
+                let part = u128::from(started_bytes) * u128::from(fetched) / u128::from(read);
+                u64::try_from(part).unwrap_or(u64::MAX)
+            }
+        };
+        wanted < room
     }
 
     async fn next_work(&mut self) -> Result<Option<StreamWork>> {

@@ -14,7 +14,8 @@ use moka::sync::Cache;
 use tokio::sync::OnceCell;
 
 use super::listing::FileInfo;
-use super::location::{Location, StoreId};
+use super::location::Location;
+use super::store_id::StoreId;
 use crate::error::{Error, Result};
 use crate::filter::KeyFingerprint;
 

@@ -1,13 +1,13 @@
 //! Coalescing of many small ranges into few large requests.
 //!
-//! Ranges closer than the gap are read together up to the request size; overlapping ones always, so that no byte is
-//! fetched twice. A single range above the request size stays one request, because the caller wants it as one buffer.
+//! Ranges closer than the gap are read together up to the request size, unless gaps would be a large part of a request; overlapping ones always, so that no byte is fetched twice. A single range above the request size stays one request, because the caller wants it as one buffer.
 //! Nothing here allocates memory by the size of a range.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::store::IoOptions;
 use crate::error::{Error, Result};
 
 /// The requests for a list of ranges, sorted and disjoint, and the slice of them that each range is.
@@ -26,11 +26,7 @@ struct RequestSlice {
 }
 
 /// Plans the requests for `ranges`, which may be unsorted, overlapping and empty.
-pub(super) fn plan(
-    ranges: &[Range<u64>],
-    gap_bytes: u64,
-    request_bytes: u64,
-) -> Result<RequestPlan> {
+pub(super) fn plan(ranges: &[Range<u64>], options: &IoOptions) -> Result<RequestPlan> {
     if let Some(range) = ranges.iter().find(|r| r.start > r.end) {
         return Err(Error::corrupt(format!(
             "a byte range starts at {} but ends before that, at {}",
@@ -45,13 +41,19 @@ pub(super) fn plan(
     sorted.sort_unstable_by_key(|(_, range)| range.start);
 
     let mut requests: Vec<Range<u64>> = Vec::new();
+    // The bytes of the last request that nobody asked for.
+    let mut unwanted = 0_u64;
     let mut slices = vec![RequestSlice::default(); ranges.len()];
     for (idx, range) in sorted {
-        let joins = requests
+        let joined = requests
             .last()
-            .is_some_and(|last| joins(last, range, gap_bytes, request_bytes));
-        if !joins {
-            requests.push(range.clone());
+            .and_then(|last| join(last, range, unwanted, options));
+        match joined {
+            Some(gaps) => unwanted = gaps,
+            None => {
+                requests.push(range.clone());
+                unwanted = 0;
+            }
         }
         let request = requests.len() - 1;
         if let (Some(last), Some(slice)) = (requests.last_mut(), slices.get_mut(idx)) {
@@ -66,12 +68,17 @@ pub(super) fn plan(
     Ok(RequestPlan { requests, slices })
 }
 
-/// Whether `next`, which does not start before `last`, is read with it.
-fn joins(last: &Range<u64>, next: &Range<u64>, gap_bytes: u64, request_bytes: u64) -> bool {
+/// The bytes of gaps in a request if `next`, which does not start before `last`, is read with it; `None` if it isn't.
+fn join(last: &Range<u64>, next: &Range<u64>, unwanted: u64, options: &IoOptions) -> Option<u64> {
     if next.start < last.end {
-        return true;
+        return Some(unwanted);
     }
-    next.start - last.end <= gap_bytes && next.end - last.start <= request_bytes
+    let gap = next.start - last.end;
+    let unwanted = unwanted.saturating_add(gap);
+    let request = next.end - last.start;
+    let most_unwanted = (request / options.unwanted_part.max(1)).max(options.gap_bytes);
+    let is_small = gap <= options.gap_bytes && request <= options.request_bytes;
+    (is_small && unwanted <= most_unwanted).then_some(unwanted)
 }
 
 impl RequestPlan {
@@ -104,8 +111,17 @@ impl RequestSlice {
 mod tests {
     use super::*;
 
+    fn options(gap_bytes: u64, request_bytes: u64) -> IoOptions {
+        IoOptions {
+            gap_bytes,
+            request_bytes,
+            unwanted_part: 5,
+            parallel_requests: 1,
+        }
+    }
+
     fn requests(ranges: &[Range<u64>], gap: u64, cap: u64) -> Vec<Range<u64>> {
-        plan(ranges, gap, cap).unwrap().requests
+        plan(ranges, &options(gap, cap)).unwrap().requests
     }
 
     #[test]
@@ -114,6 +130,16 @@ mod tests {
         assert_eq!(requests(&[0..10, 16..20], 5, 100), [0..10, 16..20]);
         assert_eq!(requests(&[0..10, 10..20, 20..30], 0, 20), [0..20, 20..30]);
         assert_eq!(requests(&[20..30, 0..10, 10..20], 0, 100), [0..30]);
+    }
+
+    #[test]
+    fn gaps_are_at_most_a_fifth_or_one_gap() {
+        assert_eq!(requests(&[0..1, 6..7, 12..13], 5, 100), [0..7, 12..13]);
+        assert_eq!(requests(&[0..40, 45..50, 55..90], 5, 100), [0..90]);
+        assert_eq!(requests(&[0..10, 15..20, 25..30], 5, 100), [0..20, 25..30]);
+        let many: Vec<_> = (0..1000).map(|i| i * 10..i * 10 + 9).collect();
+        assert_eq!(requests(&many, 1, u64::MAX), [0..9999]);
+        assert_eq!(requests(&many[..3], u64::MAX, u64::MAX), [0..29]);
     }
 
     #[test]
@@ -128,7 +154,7 @@ mod tests {
         assert_eq!(requests(&[], 10, 100), []);
         assert_eq!(requests(&[5..5, u64::MAX..u64::MAX], 10, 100), []);
         #[expect(clippy::reversed_empty_ranges, reason = "the subject")]
-        let inverted = plan(&[7..3], 10, 100);
+        let inverted = plan(&[7..3], &options(10, 100));
         assert!(inverted.is_err());
         assert_eq!(
             requests(&[0..u64::MAX, 9..10], u64::MAX, u64::MAX),
@@ -143,7 +169,7 @@ mod tests {
             &data[usize::try_from(r.start).unwrap()..usize::try_from(r.end).unwrap()]
         };
         let ranges = [200..210, 3..3, 0..10, 5..12, 14..15, 100..101];
-        let plan = plan(&ranges, 4, 64).unwrap();
+        let plan = plan(&ranges, &options(4, 64)).unwrap();
         let buffers: Vec<Bytes> = plan
             .requests
             .iter()

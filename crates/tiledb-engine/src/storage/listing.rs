@@ -11,7 +11,8 @@
 //! The times of a folder also show whether a listing tells what was there at one moment. Entries are read one after the other, and
 //! stores list a page at a time: what is put or removed meanwhile is seen or not, depending on its name.
 
-use std::collections::HashSet;
+mod tree;
+
 use std::fs::{self, DirEntry, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -154,43 +155,6 @@ impl Listing {
             .collect();
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self { files, folders }
-    }
-
-    /// Converts the objects below `folder`. The names of those in folders below it begin with these.
-    pub(super) fn of_tree(objects: Vec<ObjectMeta>, folder: &object_store::path::Path) -> Self {
-        let mut files: Vec<FileInfo> = Vec::with_capacity(objects.len());
-        for meta in objects {
-            let Some(parts) = meta.location.prefix_match(folder) else {
-                continue;
-            };
-            let name = parts
-                .map(|part| part.as_ref().to_owned())
-                .collect::<Vec<_>>()
-                .join("/");
-            files.push(FileInfo {
-                name,
-                ..FileInfo::new(meta)
-            });
-        }
-        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        // Some tools represent a folder by an empty object of its name.
-        let folders: HashSet<String> = files
-            .iter()
-            .flat_map(|file| {
-                file.name
-                    .match_indices('/')
-                    .map(|(at, _)| file.name.get(..at).unwrap_or_default())
-            })
-            .map(str::to_owned)
-            .collect();
-        files.retain(|file| {
-            let is_placeholder = file.bytes == 0 && folders.contains(&file.name);
-            !file.name.is_empty() && !is_placeholder
-        });
-        Self {
-            files,
-            folders: Vec::new(),
-        }
     }
 
     /// Whether a store gave so many entries in so much time at once.

@@ -6,14 +6,15 @@
 
 use std::fmt;
 use std::path::{Component, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::path::{Path, PathPart};
 use url::Url;
 
+use super::link::StoreLink;
+use super::store_id::StoreId;
 use crate::error::{Error, Result, url_without_secrets};
 
 /// The location of an array: a store, the path of the array's folder in it, and the URI the user gave.
@@ -21,7 +22,8 @@ use crate::error::{Error, Result, url_without_secrets};
 pub struct Location {
     store: Arc<dyn ObjectStore>,
     store_id: StoreId,
-    files: bool,
+    /// What is known of the way to the store; `None` for files of this machine.
+    link: Option<Arc<StoreLink>>,
     /// The folder, if the store is the file system of this machine.
     local: Option<LocalFolder>,
     root: Path,
@@ -36,19 +38,10 @@ struct LocalFolder {
     path: Option<Arc<std::path::Path>>,
 }
 
-/// Identifies a store of this process, also after other stores are gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum StoreId {
-    /// The file system of this machine, from its root.
-    Local,
-    /// A store that the user registered; numbers are never reused.
-    Given(u64),
-}
-
 impl Location {
     /// The folder `root` of `store`. `uri` is what errors show; user names, passwords and query strings in it are left out.
     pub fn new(store: Arc<dyn ObjectStore>, root: Path, uri: impl Into<String>) -> Self {
-        let store_id = StoreId::of(&store);
+        let (store_id, link) = StoreId::of(&store);
         // A store can't be asked for its type. Folders of files change while they are listed, so listings of them must be
         // compared, and requests are planned for files.
         let files = store.to_string().starts_with("LocalFileSystem");
@@ -56,7 +49,7 @@ impl Location {
         Self {
             store,
             store_id,
-            files,
+            link: (!files).then_some(link),
             local: None,
             root,
             uri,
@@ -82,7 +75,7 @@ impl Location {
         Ok(Self {
             store: Arc::clone(&local.files) as _,
             store_id: StoreId::Local,
-            files: true,
+            link: None,
             local: Some(local),
             root,
             uri: path_or_url.into(),
@@ -213,7 +206,12 @@ impl Location {
 
     /// Whether reads are likely served by the operating system's file cache.
     pub(super) fn is_files(&self) -> bool {
-        self.files
+        self.link.is_none()
+    }
+
+    /// What is known of the way to the store; `None` for files of this machine.
+    pub(super) fn link(&self) -> Option<&Arc<StoreLink>> {
+        self.link.as_ref()
     }
 
     pub(super) fn store_id(&self) -> StoreId {
@@ -255,29 +253,6 @@ fn below(root: &Path, relative: &str) -> Path {
 fn is_plain(name: &str) -> bool {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
     name.starts_with(|c| c != '.') && name.bytes().all(is_plain)
-}
-
-impl StoreId {
-    /// The same id for the same store while it exists. The `Weak` keeps its address in use, so that a later store
-    /// cannot have the same one.
-    fn of(store: &Arc<dyn ObjectStore>) -> Self {
-        // Stores belong to the process: engines may share one, and locations are compared across engines.
-        static KNOWN: Mutex<Vec<(Weak<dyn ObjectStore>, u64)>> = Mutex::new(Vec::new());
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(weak, _)| weak.strong_count() > 0);
-        let address = Arc::as_ptr(store).cast::<()>();
-        if let Some((_, id)) = known
-            .iter()
-            .find(|(weak, _)| weak.as_ptr().cast::<()>() == address)
-        {
-            return Self::Given(*id);
-        }
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        known.push((Arc::downgrade(store), id));
-        Self::Given(id)
-    }
 }
 
 /// The lower-case scheme of a URL, or `None` for a plain path.

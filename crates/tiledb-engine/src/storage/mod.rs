@@ -17,11 +17,13 @@ mod external;
 mod failures;
 mod file_read;
 mod file_write;
+mod link;
 mod listing;
 mod location;
 mod remote;
 mod request_log;
 mod store;
+mod store_id;
 #[cfg(test)]
 mod tests;
 mod unfinished;

@@ -39,6 +39,7 @@ use self::objects::ObjectFiles;
 use super::buffers::FileBuffers;
 use super::cache::{CacheKey, MetadataCache};
 use super::engine::Engine;
+use super::link::LinkEstimate;
 use super::listing::FileInfo;
 use super::location::Location;
 use super::request_log::{IoCounters, RequestLog};
@@ -53,7 +54,8 @@ pub struct Storage {
     location: Location,
     /// The folder that was opened or attached, if this array or group is a member of it.
     root: Option<Arc<Location>>,
-    options: IoOptions,
+    /// Options other than those of the kind of store.
+    options: Option<IoOptions>,
     engine: Engine,
     cache: Arc<MetadataCache>,
     counters: Arc<IoCounters>,
@@ -88,7 +90,7 @@ impl Storage {
     /// Reads below `location`, with the cache, the threads and the buffers of an engine.
     pub fn in_engine(location: Location, engine: &Engine) -> Self {
         Self {
-            options: IoOptions::of(&location),
+            options: None,
             location,
             root: None,
             engine: engine.clone(),
@@ -105,11 +107,8 @@ impl Storage {
     /// The same with another location.
     #[must_use]
     pub fn at(&self, location: Location) -> Self {
-        let options = if location.is_files() == self.location.is_files() {
-            self.options
-        } else {
-            IoOptions::of(&location)
-        };
+        let is_same_kind = location.is_files() == self.location.is_files();
+        let options = self.options.filter(|_| is_same_kind);
         Self {
             location,
             options,
@@ -238,7 +237,7 @@ impl Storage {
     /// Replaces the default options for the kind of store.
     #[must_use]
     pub fn with_io_options(mut self, options: IoOptions) -> Self {
-        self.options = options;
+        self.options = Some(options);
         self
     }
 
@@ -264,7 +263,30 @@ impl Storage {
 
     /// The bytes that take as long as a round trip to the store.
     pub fn round_trip_bytes(&self) -> u64 {
-        self.options.gap_bytes
+        match self.link_estimate() {
+            Some(link) => link.round_trip_bytes().min(LARGEST_REQUEST_BYTES),
+            None => self.io_options().gap_bytes,
+        }
+    }
+
+    /// What is known of the way to the store; `None` for files of this machine.
+    fn link_estimate(&self) -> Option<LinkEstimate> {
+        self.location.link().map(|link| link.estimate())
+    }
+
+    /// The bytes that may still be asked for before as much is on the way as the store can send; `None` for files of this machine.
+    pub fn link_room_bytes(&self) -> Option<u64> {
+        let link = self.location.link()?;
+        let most = link.estimate().in_flight_bytes();
+        Some(most.saturating_sub(link.asked_bytes()))
+    }
+
+    /// How ranges are coalesced at the moment.
+    pub(super) fn io_options(&self) -> IoOptions {
+        self.options.unwrap_or_else(|| match self.link_estimate() {
+            Some(link) => IoOptions::of_link(link),
+            None => IoOptions::LOCAL,
+        })
     }
 
     /// The URI of the array, for messages.
@@ -369,6 +391,16 @@ impl fmt::Debug for Storage {
     }
 }
 
+/// The number of gaps that may be read over in the time of a round trip.
+const GAPS_PER_ROUND_TRIP: u64 = 10;
+/// The bounds of the size up to which ranges share a request, in stores behind a network.
+const SMALLEST_REQUEST_BYTES: u64 = 1 << 20;
+const LARGEST_REQUEST_BYTES: u64 = 16 << 20;
+/// The part of such a request that may be gaps: a fifth.
+const UNWANTED_PART: u64 = 5;
+/// The requests to such a store that one read of a file sends at once.
+const PARALLEL_REQUESTS: usize = 64;
+
 /// How ranges are coalesced into requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IoOptions {
@@ -376,6 +408,8 @@ pub struct IoOptions {
     pub gap_bytes: u64,
     /// Ranges are not joined beyond this request size.
     pub request_bytes: u64,
+    /// The gaps of a request are one gap, or at most its bytes divided by this number.
+    pub unwanted_part: u64,
     /// The number of requests of one call that run in parallel.
     pub parallel_requests: usize,
 }
@@ -385,20 +419,19 @@ impl IoOptions {
     pub const LOCAL: Self = Self {
         gap_bytes: 64 << 10,
         request_bytes: 16 << 20,
+        unwanted_part: 1,
         parallel_requests: 4,
     };
-    /// For stores behind a network, where a request costs as much as reading a megabyte.
-    pub const REMOTE: Self = Self {
-        gap_bytes: 1 << 20,
-        request_bytes: 16 << 20,
-        parallel_requests: 10,
-    };
 
-    fn of(location: &Location) -> Self {
-        if location.is_files() {
-            Self::LOCAL
-        } else {
-            Self::REMOTE
+    /// For stores behind a network. Neighbouring ranges share a request until it is worth a round trip, and gaps worth a tenth of
+    /// one are read over.
+    fn of_link(link: LinkEstimate) -> Self {
+        let round_trip = link.round_trip_bytes();
+        Self {
+            gap_bytes: round_trip / GAPS_PER_ROUND_TRIP,
+            request_bytes: round_trip.clamp(SMALLEST_REQUEST_BYTES, LARGEST_REQUEST_BYTES),
+            unwanted_part: UNWANTED_PART,
+            parallel_requests: PARALLEL_REQUESTS,
         }
     }
 }

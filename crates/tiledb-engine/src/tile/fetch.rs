@@ -12,7 +12,7 @@ use crate::tile::decode::TileBytes;
 
 /// Where the bytes of one range are once they are fetched.
 #[derive(Debug, Clone, Copy)]
-struct FetchTicket {
+pub(super) struct FetchTicket {
     file: usize,
     range: usize,
 }
@@ -26,7 +26,7 @@ pub struct TileTicket {
 }
 
 /// Ranges to read, by file.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct FetchList {
     files: Vec<(String, Vec<Range<u64>>)>,
     by_path: HashMap<String, usize>,
@@ -51,12 +51,16 @@ impl FetchList {
     }
 
     fn range(&mut self, file: &TileFile, tile: TileIdx) -> Result<FetchTicket> {
-        let range = file.tile(tile)?;
-        let index = match self.by_path.get(&file.path) {
+        self.add(&file.path, file.tile(tile)?)
+    }
+
+    /// Requests a range of a file.
+    pub(super) fn add(&mut self, path: &str, range: Range<u64>) -> Result<FetchTicket> {
+        let index = match self.by_path.get(path) {
             Some(index) => *index,
             None => {
-                self.files.push((file.path.clone(), Vec::new()));
-                self.by_path.insert(file.path.clone(), self.files.len() - 1);
+                self.files.push((path.to_owned(), Vec::new()));
+                self.by_path.insert(path.to_owned(), self.files.len() - 1);
                 self.files.len() - 1
             }
         };
@@ -86,8 +90,14 @@ impl FetchList {
         self.files.len()
     }
 
+    /// The ranges of each file.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (&str, &[Range<u64>])> {
+        let files = self.files.iter();
+        files.map(|(path, ranges)| (path.as_str(), ranges.as_slice()))
+    }
+
     /// Reads all requested ranges.
-    pub async fn fetch(self, storage: &Storage) -> Result<FetchedBytes> {
+    pub async fn fetch(&self, storage: &Storage) -> Result<FetchedBytes> {
         let files = storage.read_files(&self.files).await?;
         Ok(FetchedBytes { files })
     }
@@ -100,6 +110,17 @@ pub struct FetchedBytes {
 }
 
 impl FetchedBytes {
+    /// The bytes of each file of a list, in its order.
+    pub(super) fn new(files: Vec<Vec<Bytes>>) -> Self {
+        Self { files }
+    }
+
+    /// All bytes, in the order of the list.
+    #[cfg(test)]
+    pub(super) fn concatenated(&self) -> Vec<u8> {
+        self.files.iter().flatten().flatten().copied().collect()
+    }
+
     /// The bytes of one tile.
     pub fn tile(&self, ticket: TileTicket) -> Result<TileBytes> {
         Ok(TileBytes {
@@ -114,5 +135,32 @@ impl FetchedBytes {
         file.and_then(|ranges| ranges.get(ticket.range))
             .cloned()
             .ok_or_else(|| Error::internal("a range that was asked for did not come back"))
+    }
+}
+
+/// Fetched bytes by file and range, which serve other lists.
+#[derive(Debug)]
+pub struct FetchedRanges(HashMap<String, HashMap<Range<u64>, Bytes>>);
+
+impl FetchedRanges {
+    /// The bytes of a list.
+    pub fn new(list: &FetchList, fetched: &FetchedBytes) -> Self {
+        let files = list.files.iter().zip(&fetched.files);
+        let files = files.map(|((path, ranges), bytes)| {
+            let bytes = ranges.iter().cloned().zip(bytes.iter().cloned());
+            (path.clone(), bytes.collect())
+        });
+        Self(files.collect())
+    }
+
+    /// The bytes of another list; `None` if some are missing.
+    pub fn serve(&self, list: &FetchList) -> Option<FetchedBytes> {
+        let files = list.files.iter().map(|(path, ranges)| {
+            let file = self.0.get(path)?;
+            let bytes = ranges.iter().map(|range| file.get(range).cloned());
+            bytes.collect::<Option<Vec<_>>>()
+        });
+        let files = files.collect::<Option<Vec<_>>>()?;
+        Some(FetchedBytes { files })
     }
 }

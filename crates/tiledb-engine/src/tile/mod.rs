@@ -9,6 +9,7 @@ pub mod decode;
 pub mod deletes;
 pub mod fetch;
 pub mod fields;
+pub mod joint_fetch;
 pub mod needles;
 pub mod selection;
 pub mod tile_memory;

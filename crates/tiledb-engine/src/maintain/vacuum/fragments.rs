@@ -7,23 +7,27 @@
 //! A replacing fragment may have been replaced itself. Then its list goes first, so that the list never outlives the fragment
 //! that it belongs to.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::ready;
+use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{VacuumAction, VacuumOptions, VacuumPlan, VacuumedObject, folder_bytes};
+use super::{
+    FRAGMENTS_FOLDER, FragmentFolders, VacuumAction, VacuumOptions, VacuumPlan, VacuumedObject,
+};
 use crate::array::commits::ArrayCommit;
 use crate::array::directory::list_commits;
 use crate::array::inspect::ArrayInspection;
 use crate::array::snapshot::DEAD_AFTER_MS;
 use crate::array::window::{OpenWindow, TimestampMs};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{
     CommitKind, encode_ignore, parse_vacuum, path_name, staged_vacuum, truncates,
 };
 use crate::format::names::TimestampedName;
-use crate::storage::Storage;
+use crate::storage::{FileInfo, Storage};
 
 const REPLACED: &str = "another fragment replaces it";
 const TRUNCATED: &str = "a TRUNCATE hides it";
@@ -39,23 +43,45 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<V
     let believed = lists.filter(|c| is_replaced_for_good(&committed, &c.name) || is_truncation(c));
     let mut plan = VacuumPlan::default();
     let mut removable = Vec::new();
-    for list in believed {
-        let file = match &list.file {
-            Some(path) => storage.head(path).await?,
-            None => None,
-        };
-        match file {
-            Some(file) if options.is_old(&file) => removable.push(list),
-            Some(_) => plan.kept.extend(kept(list, &commits, options)),
-            None => {}
+    let mut sizes = HashMap::new();
+    for (list, file) in with_files(storage, believed).await? {
+        if options.is_old(&file) {
+            sizes.insert(list.name.name.as_str(), file.bytes);
+            removable.push(list);
+        } else {
+            plan.kept.extend(kept(list, &commits, options));
         }
     }
     let announced = ReplacementLists::read(storage).await?;
     removable.retain(|list| is_truncation(list) || !announced.rival(list));
+    let wanted = removable.iter().map(|list| list.lists.len()).sum();
+    let folders = FragmentFolders::list(storage, wanted).await?;
     for list in in_order(removable) {
-        add(storage, options, list, &commits, &mut plan).await?;
+        add(storage, options, list, &commits, &folders, &mut plan).await?;
+        if let Some(file) = &list.file {
+            let bytes = sizes.get(list.name.name.as_str()).copied();
+            let removal = VacuumAction::file(file, bytes.unwrap_or(0), "what it names is gone");
+            plan.then(vec![vec![removal]]);
+        }
     }
     Ok(plan)
+}
+
+/// The lists whose files exist, with these.
+async fn with_files<'a>(
+    storage: &Storage,
+    lists: impl Iterator<Item = &'a ArrayCommit>,
+) -> Result<Vec<(&'a ArrayCommit, FileInfo)>> {
+    let files = lists.filter_map(|list| Some((list, list.file.clone()?)));
+    let files = files.map(|(list, path)| async move {
+        let file = storage.head(&path).await?;
+        Ok(file.map(|file| (list, file)))
+    });
+    let found = stream::iter(files.collect::<Vec<_>>()).buffered(storage.reads_at_once(1));
+    found
+        .try_filter_map(|found| ready(Ok(found)))
+        .try_collect()
+        .await
 }
 
 /// The fragments of a list that is too young, with the reason why they stay.
@@ -114,7 +140,7 @@ fn folder_of(name: &TimestampedName) -> String {
     if is_in_root(name) {
         name.name.clone()
     } else {
-        format!("__fragments/{}", name.name)
+        format!("{FRAGMENTS_FOLDER}/{}", name.name)
     }
 }
 
@@ -132,28 +158,27 @@ struct AnnouncedList {
 impl ReplacementLists {
     async fn read(storage: &Storage) -> Result<Self> {
         let listing = list_commits(storage).await?;
-        let mut lists = Vec::new();
-        for file in listing.named_files() {
-            let by = staged_vacuum(&file.name).or_else(|| file.name.strip_suffix(".vac"));
-            let Some(by) = by else {
-                continue;
-            };
+        let lists = listing.named_files().filter_map(|file| {
+            let by = staged_vacuum(&file.name).or_else(|| file.name.strip_suffix(".vac"))?;
+            Some((by.to_owned(), file.clone()))
+        });
+        let lists = lists.map(|(by, file)| async move {
             let bytes = match storage.read(&format!("__commits/{}", file.name)).await {
                 // The list was completed under its other name, or withdrawn.
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok::<_, Error>(None),
                 bytes => bytes?,
             };
             let names = parse_vacuum(&bytes)?;
-            lists.push(AnnouncedList {
-                by: by.to_owned(),
-                names: names
-                    .iter()
-                    .map(|path| path_name(path).to_owned())
-                    .collect(),
+            let names = names.iter().map(|path| path_name(path).to_owned());
+            Ok(Some(AnnouncedList {
+                by,
+                names: names.collect(),
                 since_ms: u64::try_from(file.modified_us / 1000).unwrap_or(0),
-            });
-        }
-        Ok(Self(lists))
+            }))
+        });
+        let read = stream::iter(lists.collect::<Vec<_>>()).buffered(storage.reads_at_once(1));
+        let lists = read.try_filter_map(|list| ready(Ok(list))).try_collect();
+        Ok(Self(lists.await?))
     }
 
     /// Whether this consolidation and another one replace the same fragments, and one of them may still be taken back.
@@ -224,6 +249,7 @@ async fn add(
     options: &VacuumOptions,
     list: &ArrayCommit,
     commits: &[ArrayCommit],
+    folders: &FragmentFolders,
     plan: &mut VacuumPlan,
 ) -> Result<()> {
     let mut writes: BTreeMap<&str, &ArrayCommit> = BTreeMap::new();
@@ -262,26 +288,13 @@ async fn add(
                     .map(|file| VacuumAction::file(file, 0, why)),
             );
         }
-        let bytes = folder_bytes(storage, &folder).await?;
-        if bytes > 0 {
-            chain.push(VacuumAction {
-                what: VacuumedObject::Folder,
-                path: folder,
-                bytes,
-                why,
-            });
-        }
+        chain.extend(folders.removal(storage, folder, why).await?);
         chains.push(chain);
     }
     if let Some(ignore) = ignore(options, &ignored)? {
         plan.then(vec![vec![ignore]]);
     }
     plan.then(chains);
-    if let Some(file) = &list.file {
-        let bytes = storage.head(file).await?.map_or(0, |file| file.bytes);
-        let why = "what it names is gone";
-        plan.then(vec![vec![VacuumAction::file(file, bytes, why)]]);
-    }
     Ok(())
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use super::{VacuumAction, VacuumOptions, VacuumPlan, VacuumedObject};
+use super::{FRAGMENTS_FOLDER, VacuumAction, VacuumOptions, VacuumPlan, VacuumedObject};
 use crate::array::commits::ArrayCommit;
 use crate::array::directory::ENUMERATIONS_FOLDER;
 use crate::array::inspect::ArrayInspection;
@@ -21,7 +21,6 @@ use crate::storage::{Listing, Storage};
 use crate::write::create::{CreationRemains, is_begun};
 
 const COMMITS_FOLDER: &str = "__commits";
-const FRAGMENTS_FOLDER: &str = "__fragments";
 /// The folders in which files are begun under other names.
 const STAGING_FOLDERS: [&str; 4] = ["", COMMITS_FOLDER, METADATA_FOLDER, "__fragment_meta"];
 
@@ -176,7 +175,7 @@ async fn orphans(
                     .iter()
                     .fold(0_u64, |sum, f| sum.saturating_add(f.bytes));
                 removed.push(vec![VacuumAction {
-                    what: VacuumedObject::Folder,
+                    what: VacuumedObject::Folder(None),
                     path,
                     bytes,
                     why: "its write was interrupted before the commit",

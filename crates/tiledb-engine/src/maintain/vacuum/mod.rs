@@ -30,7 +30,7 @@ use crate::array::window::TimestampMs;
 use crate::error::{Error, Result};
 use crate::maintain::mode::mode_of_name;
 use crate::maintain::report::StepOutcome;
-use crate::storage::{FileInfo, Storage};
+use crate::storage::{FileInfo, Listing, Storage};
 use crate::write::clock::Clock;
 
 /// The default age at which the remains of an interrupted write are removed.
@@ -128,6 +128,14 @@ impl VacuumProgress {
     }
 }
 
+impl VacuumProgress {
+    /// Counts a finished step, which freed so many bytes.
+    fn add(&self, bytes: u64) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 impl VacuumOptions {
     /// The options of a mode, with its default age.
     pub fn new(mode: VacuumMode) -> Self {
@@ -182,6 +190,9 @@ pub async fn vacuum(storage: Storage, options: VacuumOptions) -> Result<Vec<Repo
     done.await.map_err(|e: Error| e.with("array", uri))
 }
 
+/// The folder of the folders of fragments.
+const FRAGMENTS_FOLDER: &str = "__fragments";
+
 /// Chains that are followed at the same time.
 const CONCURRENCY: usize = 16;
 
@@ -203,8 +214,8 @@ struct VacuumAction {
 enum VacuumedObject {
     /// Removes a file.
     File,
-    /// Removes a folder with all its contents.
-    Folder,
+    /// Removes a folder with all its contents: these files, if they are known.
+    Folder(Option<Vec<String>>),
     /// Creates a file.
     Create(Bytes),
 }
@@ -242,6 +253,10 @@ impl VacuumPlan {
             .total
             .store(u64::try_from(steps)?, Ordering::Relaxed);
         for stage in &self.stages {
+            if storage.is_remote() {
+                follow_in_step(storage, stage, progress).await?;
+                continue;
+            }
             stream::iter(stage.clone())
                 .map(|chain| follow(storage.clone(), chain, progress))
                 .buffered(CONCURRENCY)
@@ -257,13 +272,13 @@ impl VacuumPlan {
         let row = |action: &VacuumAction| {
             let created = match &action.what {
                 VacuumedObject::Create(bytes) => bytes.len() as u64,
-                VacuumedObject::File | VacuumedObject::Folder => 0,
+                VacuumedObject::File | VacuumedObject::Folder(_) => 0,
             };
             ReportRow {
                 mode: mode.name(),
                 action: match action.what {
                     VacuumedObject::Create(_) => "create",
-                    VacuumedObject::File | VacuumedObject::Folder => "remove",
+                    VacuumedObject::File | VacuumedObject::Folder(_) => "remove",
                 },
                 object: action.path.clone(),
                 inputs: 1,
@@ -301,18 +316,94 @@ async fn follow(
     for action in chain {
         match action.what {
             VacuumedObject::File => storage.remove_file(&action.path).await?,
-            VacuumedObject::Folder => storage.remove_folder(&action.path).await?,
+            VacuumedObject::Folder(_) => storage.remove_folder(&action.path).await?,
             VacuumedObject::Create(bytes) => storage.create_file(&action.path, bytes).await?,
         }
-        progress.done.fetch_add(1, Ordering::Relaxed);
-        progress.bytes.fetch_add(action.bytes, Ordering::Relaxed);
+        progress.add(action.bytes);
     }
     Ok(())
 }
 
-/// The bytes of the files directly in a folder.
-async fn folder_bytes(storage: &Storage, folder: &str) -> Result<u64> {
-    let listing = storage.list(folder).await?;
-    let sizes = listing.files.iter().map(|file| file.bytes);
-    Ok(sizes.fold(0, u64::saturating_add))
+/// Follows all chains at once: the files of their first steps go together, then those of their second steps, and so on. A remote
+/// store removes many files in one request.
+async fn follow_in_step(
+    storage: &Storage,
+    chains: &[Vec<VacuumAction>],
+    progress: &VacuumProgress,
+) -> Result<()> {
+    let longest = chains.iter().map(Vec::len).max().unwrap_or(0);
+    for step in 0..longest {
+        let actions = || chains.iter().filter_map(|chain| chain.get(step));
+        let mut files = Vec::new();
+        let mut others = Vec::new();
+        for action in actions() {
+            match &action.what {
+                VacuumedObject::File => files.push(action.path.clone()),
+                VacuumedObject::Folder(Some(within)) => files.extend_from_slice(within),
+                VacuumedObject::Folder(None) | VacuumedObject::Create(_) => {
+                    others.push(vec![action.clone()]);
+                }
+            }
+        }
+        stream::iter(others)
+            .map(|chain| follow(storage.clone(), chain, progress))
+            .buffered(CONCURRENCY)
+            .try_collect::<Vec<()>>()
+            .await?;
+        storage.remove_files(&files).await?;
+        for action in actions() {
+            if let VacuumedObject::File | VacuumedObject::Folder(Some(_)) = action.what {
+                progress.add(action.bytes);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The folders of fragments, with their files.
+struct FragmentFolders {
+    /// The files below the parent of many folders, for a store that lists them in few requests.
+    tree: Option<Arc<Listing>>,
+}
+
+impl FragmentFolders {
+    /// Lists the folders of fragments, if that takes fewer requests than listing each of them.
+    async fn list(storage: &Storage, wanted: usize) -> Result<Self> {
+        let is_cheaper = storage.is_remote() && wanted > 1;
+        let tree = match is_cheaper {
+            true => Some(storage.list_tree(FRAGMENTS_FOLDER).await?),
+            false => None,
+        };
+        Ok(Self { tree })
+    }
+
+    /// The removal of a folder; `None` if it has no bytes.
+    async fn removal(
+        &self,
+        storage: &Storage,
+        folder: String,
+        why: &'static str,
+    ) -> Result<Option<VacuumAction>> {
+        let parent = format!("{FRAGMENTS_FOLDER}/");
+        let known = self.tree.as_ref().zip(folder.strip_prefix(&parent));
+        let (bytes, files) = match known {
+            Some((tree, name)) => {
+                let within = tree.files_below(name);
+                let files = within.iter().map(|file| format!("{parent}{}", file.name));
+                (sum_of_bytes(within), Some(files.collect()))
+            }
+            None => (sum_of_bytes(&storage.list(&folder).await?.files), None),
+        };
+        Ok((bytes > 0).then_some(VacuumAction {
+            what: VacuumedObject::Folder(files),
+            path: folder,
+            bytes,
+            why,
+        }))
+    }
+}
+
+fn sum_of_bytes(files: &[FileInfo]) -> u64 {
+    let sizes = files.iter().map(|file| file.bytes);
+    sizes.fold(0, u64::saturating_add)
 }

@@ -72,6 +72,9 @@ pub(super) trait FileAccess {
     /// Removes a file.
     fn remove_file(&self, file: &str) -> impl Future<Output = Result<()>> + Send;
 
+    /// Removes files. Those that don't exist are removed already.
+    fn remove_files(&self, files: &[String]) -> impl Future<Output = Result<()>> + Send;
+
     /// Removes a folder and all that is in it.
     fn remove_folder(&self, folder: &str) -> impl Future<Output = Result<()>> + Send;
 

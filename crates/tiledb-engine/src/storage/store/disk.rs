@@ -204,6 +204,13 @@ impl FileAccess for DiskFiles<'_> {
         Ok(())
     }
 
+    async fn remove_files(&self, files: &[String]) -> Result<()> {
+        for file in files {
+            self.remove_file(file).await?;
+        }
+        Ok(())
+    }
+
     async fn remove_folder(&self, folder: &str) -> Result<()> {
         let ticket = self.storage.start(RequestKind::Delete, folder, None, None);
         let removed = file_write::remove_folder(self.folder_path(folder)?).await;

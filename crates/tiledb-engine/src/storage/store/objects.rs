@@ -13,7 +13,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::try_join_all;
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
+use object_store::path::Path;
 use object_store::{
     GetOptions, GetRange, GetResult, GetResultPayload, ObjectStoreExt, PutMode, PutOptions,
     PutPayload, UpdateVersion,
@@ -30,8 +32,15 @@ use crate::storage::coalesce::RequestPlan;
 use crate::storage::failures;
 use crate::storage::file_read;
 use crate::storage::file_write::CreateOutcome;
+use crate::storage::link::LinkRequest;
 use crate::storage::listing::{DatedListing, FolderState, Listing, ListingReuse};
 use crate::storage::request_log::RequestKind;
+
+/// An answer, with the request that measures the way to the store.
+struct TimedAnswer {
+    result: GetResult,
+    request: Option<LinkRequest>,
+}
 
 /// The files of an array in an object store.
 pub(super) struct ObjectFiles<'a> {
@@ -45,7 +54,7 @@ impl FileAccess for ObjectFiles<'_> {
             .get(file, None)
             .await
             .map_err(|error| self.storage.failed("read", file, error))?;
-        let asked = result.meta.size;
+        let asked = result.result.meta.size;
         let bytes = self.body(file, result).await?;
         ticket.finish(bytes.len() as u64);
         self.storage.check_len(file, &bytes, asked)?;
@@ -65,7 +74,7 @@ impl FileAccess for ObjectFiles<'_> {
             ) => return self.storage.suffix_by_size(file, len).await,
             Err(error) => return Err(self.storage.suffix_failed(file, error).await),
         };
-        let file_bytes = result.meta.size;
+        let file_bytes = result.result.meta.size;
         let bytes = self.body(file, result).await?;
         ticket.finish(bytes.len() as u64);
         self.storage.check_len(file, &bytes, len.min(file_bytes))?;
@@ -98,7 +107,7 @@ impl FileAccess for ObjectFiles<'_> {
             .map(|request| self.fetch(file, request.clone(), ranges))
             .collect();
         let buffers: Vec<Bytes> = stream::iter(requests)
-            .buffered(self.storage.options.parallel_requests.max(1))
+            .buffered(self.storage.io_options().parallel_requests.max(1))
             .try_collect()
             .await?;
         plan.slices(&buffers)
@@ -194,19 +203,20 @@ impl FileAccess for ObjectFiles<'_> {
         Ok(())
     }
 
+    async fn remove_files(&self, files: &[String]) -> Result<()> {
+        let Some(first) = files.first() else {
+            return Ok(());
+        };
+        let paths = files.iter().map(|file| self.storage.location.path_of(file));
+        let paths = paths.map(Ok).collect::<Vec<_>>();
+        self.remove(first, stream::iter(paths).boxed()).await
+    }
+
     async fn remove_folder(&self, folder: &str) -> Result<()> {
-        let ticket = self.storage.start(RequestKind::Delete, folder, None, None);
-        let failed = |error| self.storage.failed("remove", folder, error);
-        let (path, store) = (self.storage.location.path_of(folder), self.storage.store());
-        let listed = store.list(Some(&path)).map_ok(|meta| meta.location);
-        let removed = store.delete_stream(listed.boxed());
-        let mut removed = removed.filter(|removed| {
-            let gone = removed.as_ref().is_err_and(failures::is_missing);
-            futures::future::ready(!gone)
-        });
-        while removed.try_next().await.map_err(failed)?.is_some() {}
-        ticket.finish(0);
-        Ok(())
+        let path = self.storage.location.path_of(folder);
+        let listed = self.storage.store().list(Some(&path));
+        self.remove(folder, listed.map_ok(|meta| meta.location).boxed())
+            .await
     }
 
     async fn list(&self, folder: &str, _: Option<ListingReuse>) -> Result<DatedListing> {
@@ -242,13 +252,41 @@ impl ObjectFiles<'_> {
         &self,
         file: &str,
         range: Option<GetRange>,
-    ) -> Result<GetResult, object_store::Error> {
+    ) -> Result<TimedAnswer, object_store::Error> {
+        let asked = match &range {
+            Some(GetRange::Bounded(range)) => range.end.saturating_sub(range.start),
+            Some(GetRange::Suffix(bytes)) => *bytes,
+            _ => 0,
+        };
         let options = GetOptions {
             range,
             ..GetOptions::default()
         };
         let path = self.storage.location.path_of(file);
-        self.storage.store().get_opts(&path, options).await
+        let mut request = self.storage.location.link().map(|link| link.begin(asked));
+        let result = self.storage.store().get_opts(&path, options).await?;
+        if let Some(request) = &mut request {
+            request.answered();
+        }
+        Ok(TimedAnswer { result, request })
+    }
+
+    /// Removes objects. `what` stands for them in errors.
+    async fn remove(
+        &self,
+        what: &str,
+        paths: BoxStream<'static, Result<Path, object_store::Error>>,
+    ) -> Result<()> {
+        let ticket = self.storage.start(RequestKind::Delete, what, None, None);
+        let removed = self.storage.store().delete_stream(paths);
+        let mut removed = removed.filter(|removed| {
+            let gone = removed.as_ref().is_err_and(failures::is_missing);
+            futures::future::ready(!gone)
+        });
+        let failed = |error| self.storage.failed("remove", what, error);
+        while removed.try_next().await.map_err(failed)?.is_some() {}
+        ticket.finish(0);
+        Ok(())
     }
 
     /// Sends one request. `asked` are the ranges it serves, for error messages.
@@ -261,13 +299,13 @@ impl ObjectFiles<'_> {
             Ok(result) => result,
             Err(error) => return Err(self.storage.range_failed(file, error, asked).await),
         };
-        if result.meta.size < request.end {
-            return Err(self.storage.truncated(file, result.meta.size, asked));
+        let GetResult { meta, range, .. } = &result.result;
+        if meta.size < request.end {
+            return Err(self.storage.truncated(file, meta.size, asked));
         }
-        if result.range != request {
+        if *range != request {
             return Err(self.storage.storage_error(format!(
-                "the store answered with bytes {:?} of {file} instead of {request:?}",
-                result.range
+                "the store answered with bytes {range:?} of {file} instead of {request:?}"
             )));
         }
         let bytes = self.body(file, result).await?;
@@ -283,7 +321,7 @@ impl ObjectFiles<'_> {
         requests: &[Range<u64>],
         asked: &[Range<u64>],
     ) -> Result<Option<Vec<Bytes>>> {
-        let result = self
+        let TimedAnswer { result, .. } = self
             .get(file, None)
             .await
             .map_err(|error| self.storage.failed("read", file, error))?;
@@ -302,10 +340,15 @@ impl ObjectFiles<'_> {
     }
 
     /// The bytes of an answer.
-    async fn body(&self, file: &str, result: GetResult) -> Result<Bytes> {
+    async fn body(&self, file: &str, answer: TimedAnswer) -> Result<Bytes> {
+        let TimedAnswer { result, request } = answer;
         let GetResultPayload::File(opened, _) = result.payload else {
             let bytes = result.bytes().await;
-            return bytes.map_err(|error| self.storage.failed("read", file, error));
+            let bytes = bytes.map_err(|error| self.storage.failed("read", file, error))?;
+            if let Some(request) = request {
+                request.received(bytes.len() as u64);
+            }
+            return Ok(bytes);
         };
         let buffers = file_read::read(opened, vec![result.range], self.storage.buffers())
             .await

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{IoOptions, Storage};
+use super::Storage;
 use crate::error::{Error, Result, ResultExt};
 use crate::storage::coalesce::{self, RequestPlan};
 
@@ -86,12 +86,7 @@ impl Storage {
     }
 
     fn plan(&self, file: &str, ranges: &[Range<u64>]) -> Result<RequestPlan> {
-        let IoOptions {
-            gap_bytes,
-            request_bytes,
-            ..
-        } = self.options;
-        coalesce::plan(ranges, gap_bytes, request_bytes).context("file", || file.to_owned())
+        coalesce::plan(ranges, &self.io_options()).context("file", || file.to_owned())
     }
 
     /// Reads the end of a file from stores that must know its size first.

@@ -1,7 +1,8 @@
 //! A file that grows piece by piece, in bounded memory.
 //!
 //! A local file is appended to; a store behind a network receives parts of one size. An upload belongs to a fragment, which
-//! nobody reads before its commit, so it needs no name of its own while it is unfinished. The subtle thing: a store may lose
+//! nobody reads before its commit, so it needs no name of its own while it is unfinished. While parts are on the way, the next ones
+//! are collected, as far as the way to the store and the memory allow. The subtle thing: a store may lose
 //! the answer to the completion of an upload, and then says that there is no such upload; the size of the object tells.
 //! Parts of an upload that is never completed cost money until it is aborted, so dropping one aborts it.
 
@@ -12,7 +13,7 @@ use std::{io, mem};
 use bytes::{Bytes, BytesMut};
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::Storage;
 use crate::error::{Error, Result};
@@ -21,6 +22,8 @@ use crate::storage::request_log::RequestKind;
 
 /// The size of the parts of an object; stores want at least 5 MiB.
 const PART_BYTES: usize = 8 << 20;
+/// The bytes of parts that may be on the way to a store, of all uploads, whatever is known of the way.
+const SENDING_BYTES: u64 = 2 * PART_BYTES as u64;
 /// Bytes of a local file that are written at a time.
 const FILE_PIECE_BYTES: usize = 1 << 20;
 /// After so many bytes, a local file begins to go to the disk.
@@ -38,6 +41,8 @@ pub struct Upload {
     /// Bytes of a local file for which nobody has asked the disk yet.
     unsynced: u64,
     syncing: Option<JoinHandle<io::Result<()>>>,
+    /// Parts of an object that are on the way.
+    sending: JoinSet<Result<()>>,
 }
 
 /// Where the bytes go.
@@ -82,6 +87,7 @@ impl Upload {
             target,
             unsynced: 0,
             syncing: None,
+            sending: JoinSet::new(),
         }
     }
 
@@ -157,6 +163,7 @@ impl Upload {
     /// # Errors
     /// The store fails.
     pub async fn abort(mut self) -> Result<()> {
+        self.sending.shutdown().await;
         if let UploadTarget::Parts(mut parts) = mem::replace(&mut self.target, UploadTarget::Done) {
             let aborted = parts.abort().await;
             aborted.map_err(|error| self.storage.failed("abort", &self.file, error))?;
@@ -232,20 +239,64 @@ impl Upload {
         Ok(())
     }
 
+    /// Sends a part, and doesn't wait for the answer while more can be on the way.
     async fn put_part(&mut self, bytes: usize) -> Result<()> {
+        while !self.room_for_another() {
+            self.one_sent().await?;
+        }
+        let memory = self.storage.memory.as_ref();
+        let grant = memory.map(|memory| memory.reserve(bytes)).transpose();
+        let goes_alone = grant.is_err();
         let part = self.take_waiting(bytes);
         let UploadTarget::Parts(parts) = &mut self.target else {
             return Err(Error::internal("a part belongs to an upload of parts"));
         };
-        let (storage, bytes) = (&self.storage, Some(bytes as u64));
-        let ticket = storage.start(RequestKind::Put, &self.file, None, bytes);
-        let put = parts.put_part(PutPayload::from_bytes(part)).await;
-        put.map_err(|error| storage.failed("write", &self.file, error))?;
-        ticket.finish(bytes.unwrap_or(0));
+        let put = parts.put_part(PutPayload::from_bytes(part));
+        let (storage, file, bytes) = (self.storage.clone(), self.file.clone(), bytes as u64);
+        let on_the_way = storage.location.link().map(|link| link.begin(bytes));
+        self.sending.spawn(async move {
+            let _until_sent = (grant.ok(), on_the_way);
+            let ticket = storage.start(RequestKind::Put, &file, None, Some(bytes));
+            put.await
+                .map_err(|error| storage.failed("write", &file, error))?;
+            ticket.finish(bytes);
+            Ok(())
+        });
+        if goes_alone {
+            // The next part can only wait in the memory of this one.
+            self.all_sent().await?;
+        }
         Ok(())
     }
 
+    /// Whether another part may go although the answers to others are missing.
+    fn room_for_another(&self) -> bool {
+        if self.sending.is_empty() {
+            return true;
+        }
+        let asked = self.storage.location.link().map(|link| link.asked_bytes());
+        let room = self.storage.link_room_bytes().unwrap_or_default();
+        room > 0 || asked.is_some_and(|asked| asked < SENDING_BYTES)
+    }
+
+    /// Waits for the answers to all parts that were sent.
+    async fn all_sent(&mut self) -> Result<()> {
+        while !self.sending.is_empty() {
+            self.one_sent().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the answer to a part.
+    async fn one_sent(&mut self) -> Result<()> {
+        let Some(sent) = self.sending.join_next().await else {
+            return Ok(());
+        };
+        sent.map_err(|error| Error::internal(format!("a part was not sent: {error}")))?
+    }
+
     async fn complete(&mut self) -> Result<()> {
+        self.all_sent().await?;
         let UploadTarget::Parts(parts) = &mut self.target else {
             return Err(Error::internal("only an upload of parts is completed"));
         };
@@ -295,6 +346,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
+        self.sending.abort_all();
         let UploadTarget::Parts(mut parts) = mem::replace(&mut self.target, UploadTarget::Done)
         else {
             return;

@@ -61,6 +61,15 @@ impl Storage {
         of_files!(self, files => files.remove_file(file).await)
     }
 
+    /// Removes files, many in one request if the store can; one that does not exist is removed already. After an error, some of them
+    /// may be left.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn remove_files(&self, files: &[String]) -> Result<()> {
+        of_files!(self, place => place.remove_files(files).await)
+    }
+
     /// Removes a folder and all that is in it; one that does not exist is removed already.
     ///
     /// # Errors

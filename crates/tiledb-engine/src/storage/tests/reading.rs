@@ -71,6 +71,7 @@ async fn ranges_come_back_in_the_order_asked() {
                 let storage = fixture.storage.clone().with_io_options(IoOptions {
                     gap_bytes,
                     request_bytes,
+                    unwanted_part: 1,
                     parallel_requests: 3,
                 });
                 let read = storage.read_ranges("f", &ranges).await.unwrap();
@@ -107,6 +108,7 @@ async fn near_ranges_are_one_request_and_far_ones_are_not() {
         let storage = fixture.storage.clone().with_io_options(IoOptions {
             gap_bytes: 1000,
             request_bytes: 20_000,
+            unwanted_part: 1,
             parallel_requests: 2,
         });
         let asked = async |ranges: &[Range<u64>]| {
