@@ -2,6 +2,7 @@
 
 mod chains;
 mod doors;
+mod empty_folders;
 mod fault_plans;
 mod refusals;
 mod writes;

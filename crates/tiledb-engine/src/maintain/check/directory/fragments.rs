@@ -78,6 +78,8 @@ pub async fn check(
         let listing = storage.list(&folder).await?;
         match old_fragment(&name, &folder, &listing) {
             Some(fragment) => found.push(fragment),
+            // Some object stores list the folders of removed objects for a while. Nothing is in them, and nobody can remove them.
+            None if storage.is_remote() && is_empty(&listing) => {}
             None => orphan(&name, &folder, &listing, report),
         }
     }
@@ -113,6 +115,10 @@ fn old_fragment(name: &str, folder: &str, listing: &Listing) -> Option<Committed
         has_coords_file: find(&coords_file()).is_some(),
         name,
     })
+}
+
+fn is_empty(listing: &Listing) -> bool {
+    listing.files.is_empty() && listing.folders.is_empty()
 }
 
 /// The folder of a fragment that nothing commits.
