@@ -83,8 +83,8 @@ pub(crate) fn looks_like_location(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || name == "~"
 }
 
-/// Splits `path?key=value&…`. A URL's query has our options only if one of its keys is ours: other queries sign
-/// requests. The query of a local path always has options.
+/// Splits `path?key=value&…`. The query of a web server's URL has our options only if one of its keys is ours: other queries are
+/// the server's. The query of any other location always has options.
 fn split_query(name: &str) -> (&str, Vec<(String, String)>) {
     let Some((path, query)) = name.rsplit_once('?') else {
         return (name, Vec::new());
@@ -100,7 +100,10 @@ fn split_query(name: &str) -> (&str, Vec<(String, String)>) {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"._".contains(&b))
     };
-    let ours = if name.contains("://") {
+    let is_web = ["http://", "https://"]
+        .iter()
+        .any(|scheme| name.starts_with(scheme));
+    let ours = if is_web {
         pairs
             .iter()
             .any(|(key, _)| is_known(key) || has_prefix(key))
@@ -142,11 +145,17 @@ mod tests {
             path_of("/a/b?timestamp=1970-01-01T02:00:01+02:00&empty_cells=skip"),
             Some(("/a/b".into(), Some(1000)))
         );
-        let error = TableLocation::parse("/a/b?timestmp=5").unwrap_err();
-        assert!(
-            error.message().contains("unknown option \"timestmp\""),
-            "{error}"
-        );
+        for name in [
+            "/a/b?timestmp=5",
+            "s3://a/b?timestmp=5",
+            "file:///a/b?timestmp=5",
+        ] {
+            let error = TableLocation::parse(name).unwrap_err();
+            assert!(
+                error.message().contains("unknown option \"timestmp\""),
+                "{error}"
+            );
+        }
     }
 
     #[test]
@@ -155,6 +164,7 @@ mod tests {
             "https://h/x.parquet?version=a+b",
             "/data/*.parquet",
             "/data/part?.parquet",
+            "s3://bucket/part?.parquet",
             "/data/x?=1",
         ] {
             assert_eq!(path_of(name), Some((name.into(), None)));
