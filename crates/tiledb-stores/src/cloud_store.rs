@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
@@ -20,6 +20,7 @@ use object_store::{
 };
 use tokio::sync::Mutex;
 
+use crate::by_folders::list_by_folders;
 use crate::explain::{FailedRequest, StoreOperation};
 use crate::failure::StoreFailure;
 use crate::store_url::{StoreService, StoreUrl};
@@ -246,7 +247,11 @@ impl ObjectStore for CloudStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.listed(prefix.cloned(), |store, prefix| store.list(prefix))
+        let is_web = self.0.url.service() == StoreService::Web;
+        self.listed(prefix.cloned(), move |store, prefix| match is_web {
+            true => list_by_folders(store, prefix.cloned()),
+            false => store.list(prefix),
+        })
     }
 
     fn list_with_offset(
@@ -255,6 +260,11 @@ impl ObjectStore for CloudStore {
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let offset = offset.clone();
+        if self.0.url.service() == StoreService::Web {
+            let listed = self.list(prefix);
+            let is_behind = move |object: &ObjectMeta| ready(object.location > offset);
+            return listed.try_filter(is_behind).boxed();
+        }
         self.listed(prefix.cloned(), move |store, prefix| {
             store.list_with_offset(prefix, &offset)
         })
@@ -286,7 +296,7 @@ impl CloudStore {
     fn listed(
         &self,
         prefix: Option<Path>,
-        list: impl Fn(&dyn ObjectStore, Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>>
+        list: impl Fn(Arc<dyn ObjectStore>, Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>>
         + Send
         + Sync
         + 'static,
@@ -296,7 +306,7 @@ impl CloudStore {
             async move {
                 let path = prefix.clone().unwrap_or_default();
                 let send = |store: Arc<dyn ObjectStore>| {
-                    let mut listed = list(store.as_ref(), prefix.as_ref()).fuse();
+                    let mut listed = list(store, prefix.as_ref()).fuse();
                     async move {
                         let first = listed.try_next().await?;
                         Ok(stream::iter(first.map(Ok)).chain(listed))

@@ -39,6 +39,8 @@ impl StoreOperation {
             (StoreService::GoogleCloud, Self::Remove) => "storage.objects.delete",
             (StoreService::Azure, Self::List | Self::Read) => "Storage Blob Data Reader",
             (StoreService::Azure, _) => "Storage Blob Data Contributor",
+            (StoreService::Web, Self::List) => "PROPFIND with Depth 1",
+            (StoreService::Web, Self::Read) => "GET",
             (_, Self::List) => "s3:ListBucket",
             (_, Self::Read) => "s3:GetObject",
             (_, Self::Write) => "s3:PutObject",

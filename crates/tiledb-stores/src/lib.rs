@@ -18,6 +18,8 @@
 )]
 
 #[cfg(feature = "transport")]
+mod by_folders;
+#[cfg(feature = "transport")]
 mod cloud_store;
 mod environment;
 mod error;

@@ -115,7 +115,9 @@ impl AzurePlan {
             "signed with the credentials of the options"
         } else if has_variables {
             "signed with the credentials of the environment (AZURE_…)"
-        } else if !environment.is_of_process() && !settings.is_on(Key::UseEmulator) {
+        } else if settings.is_on(Key::UseEmulator) {
+            "signed with the key that every emulator has"
+        } else if !environment.is_of_process() {
             settings.add(Key::SkipSignature, "true");
             UNSIGNED
         } else {
