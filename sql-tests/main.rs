@@ -64,7 +64,8 @@ fn main() {
     std::env::set_current_dir(repository()).expect("the repository is there");
     datafusion_tiledb::scan::claims::check_always();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(done) = fixtures::command(&arguments) {
+    let done = fixtures::command(&arguments).or_else(|| slt::places::command(&arguments));
+    if let Some(done) = done {
         match done {
             Ok(done) => return println!("{done}"),
             Err(error) => {

@@ -1,11 +1,13 @@
 //! The `.slt` files in sessions of other shapes: the answers are the same.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use libtest_mimic::Failed;
-use sqllogictest::{DefaultColumnType, Record, Runner};
+use sqllogictest::{DefaultColumnType, Record};
 
-use crate::slt::{Session, files, topic};
+use crate::slt::places::SltPlaces;
+use crate::slt::{files, runner_in, topic};
 use crate::support::trials::SqlTrial;
 use crate::support::{golden, session_shapes};
 use crate::{block_on, trial};
@@ -57,12 +59,8 @@ async fn run_otherwise(file: &Path, number: usize) -> Result<(), Failed> {
         if shape.batch_size < 10 && NOT_ROW_BY_ROW.contains(&topic.as_str()) {
             continue;
         }
-        let scratch = tempfile::tempdir()?;
-        let mut runner = Runner::new(|| {
-            let scratch = scratch.path().to_owned();
-            async move { Session::new(shape, scratch) }
-        });
-        runner.with_column_validator(sqllogictest::strict_column_validator);
+        let places = Arc::new(SltPlaces::local()?);
+        let mut runner = runner_in(&places, shape);
         for record in sqllogictest::parse_file::<DefaultColumnType>(file)? {
             if let Record::Query { sql, .. } | Record::Statement { sql, .. } = &record
                 && left_out(sql)

@@ -5,7 +5,9 @@
 //! expectations are regular expressions over the message. A plan is shown line by line, its indent as dashes; what
 //! differs from run to run or from machine to machine (times, bytes, requests) is shown as `<some>`, or 0 where it is 0.
 //! Control characters in answers are shown escaped. `UPDATE_SLT=1` writes the answers found into the files, to be
-//! reviewed.
+//! reviewed. With `SLT_STORE`, the arrays are in an object store ([`places`]).
+
+pub mod places;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +19,13 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
+use datafusion_tiledb::session::in_one_statement;
 use libtest_mimic::Failed;
-use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
+use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, MakeConnection, Runner};
 
+use self::places::SltPlaces;
 use crate::sessions::serialized_scans::opened_anew;
 use crate::support::allocations;
-use crate::support::fixtures;
 use crate::support::session_shapes::{self, Shape};
 use crate::support::trials::SqlTrial;
 use crate::{block_on, repository, trial};
@@ -57,13 +60,9 @@ async fn run(file: &Path) -> Result<(), Failed> {
     if !opening.starts_with("# ") {
         return Err("the file must open with a comment that says what is wrong if it fails".into());
     }
-    let scratch = tempfile::tempdir()?;
-    let mut runner = Runner::new(|| {
-        let scratch = scratch.path().to_owned();
-        async move { Session::new(session_shapes::USUAL, scratch) }
-    });
-    runner.with_column_validator(sqllogictest::strict_column_validator);
-    if std::env::var_os("UPDATE_SLT").is_some() {
+    let places = Arc::new(SltPlaces::of_environment(&topic(file)).await?);
+    let mut runner = runner_in(&places, session_shapes::USUAL);
+    if std::env::var_os("UPDATE_SLT").is_some() && !places.are_remote() {
         let normalize = sqllogictest::default_normalizer;
         runner
             .update_test_file(
@@ -83,6 +82,23 @@ async fn run(file: &Path) -> Result<(), Failed> {
         .map_err(|e| Failed::from(e.display(false).to_string()))
 }
 
+/// Runs files in sessions of a shape.
+pub fn runner_in(
+    places: &Arc<SltPlaces>,
+    shape: Shape,
+) -> Runner<Session, impl MakeConnection<Conn = Session>> {
+    let connected = Arc::clone(places);
+    let mut runner = Runner::new(move || {
+        let places = Arc::clone(&connected);
+        async move { Session::new(shape, places) }
+    });
+    runner.with_column_validator(sqllogictest::strict_column_validator);
+    for label in places.labels() {
+        runner.add_label(label);
+    }
+    runner
+}
+
 /// The message of an error, without folders of this machine.
 #[derive(Debug)]
 pub struct SqlError(String);
@@ -98,32 +114,15 @@ impl std::error::Error for SqlError {}
 pub struct Session {
     ctx: SessionContext,
     anew: bool,
-    scratch: PathBuf,
+    places: Arc<SltPlaces>,
 }
 
 impl Session {
-    pub fn new(shape: Shape, scratch: PathBuf) -> Result<Self, SqlError> {
-        let ctx = shape.context().map_err(|e| SqlError(e.to_string()))?;
+    pub fn new(shape: Shape, places: Arc<SltPlaces>) -> Result<Self, SqlError> {
+        let ctx = places.session(&shape);
+        let ctx = ctx.map_err(|e| SqlError(e.to_string()))?;
         let anew = shape.anew;
-        Ok(Self { ctx, anew, scratch })
-    }
-
-    fn places(&self) -> [(String, &'static str); 5] {
-        let below = |place| fixtures::root().join(place).display().to_string();
-        [
-            (below("groups"), "$GROUPS"),
-            (below("arrays"), "$ARRAYS"),
-            (self.scratch.display().to_string(), "$SCRATCH"),
-            (below("large"), "$LARGE"),
-            (below("fuzz/arrays"), "$FUZZ"),
-        ]
-    }
-
-    /// Text of this machine with the names that stand for its folders.
-    fn neutral(&self, text: String) -> String {
-        self.places()
-            .iter()
-            .fold(text, |text, (place, name)| text.replace(place, name))
+        Ok(Self { ctx, anew, places })
     }
 
     async fn query(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), DataFusionError> {
@@ -157,7 +156,7 @@ impl Session {
                         if text.is_empty() && column.is_valid(row) {
                             "(empty)".to_owned()
                         } else {
-                            self.neutral(text)
+                            self.places.neutral(text)
                         }
                     });
                 rows.push(cells.collect::<Vec<_>>());
@@ -239,14 +238,9 @@ impl AsyncDB for Session {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, SqlError> {
-        let sql = self
-            .places()
-            .iter()
-            .fold(sql.to_owned(), |sql, (place, name)| {
-                sql.replace(name, place)
-            });
+        let sql = self.places.filled_in(sql);
         let failed = |e: DataFusionError| {
-            let message = self.neutral(e.strip_backtrace());
+            let message = self.places.neutral(e.strip_backtrace());
             let lines: Vec<String> = message
                 .lines()
                 .map(|line| line.chars().map(visible).collect())
@@ -254,7 +248,11 @@ impl AsyncDB for Session {
             SqlError(lines.join("\n"))
         };
         allocations::begin(&sql);
-        let answer = self.query(&sql).await;
+        let answer = if self.places.are_remote() {
+            in_one_statement(self.query(&sql)).await
+        } else {
+            self.query(&sql).await
+        };
         allocations::end();
         let (schema, batches) = answer.map_err(failed)?;
         if schema.fields().is_empty() && batches.iter().all(|b| b.num_rows() == 0) {

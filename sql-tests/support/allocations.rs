@@ -113,13 +113,18 @@ pub fn end() {
 
 /// What sessions run with: a small pool where allocations are limited.
 pub fn runtime() -> Arc<RuntimeEnv> {
+    let runtime = runtime_builder().build_arc();
+    runtime.expect("a runtime can be built")
+}
+
+/// A runtime to which a session adds more.
+pub fn runtime_builder() -> RuntimeEnvBuilder {
     let pool: Arc<dyn MemoryPool> = if are_limited() {
         Arc::new(GreedyMemoryPool::new(POOL))
     } else {
         Arc::new(UnboundedMemoryPool::default())
     };
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
-    runtime.build_arc().expect("a runtime can be built")
+    RuntimeEnvBuilder::new().with_memory_pool(pool)
 }
 
 fn set_limit(bytes: usize) {

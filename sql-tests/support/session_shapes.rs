@@ -14,6 +14,7 @@ use datafusion::logical_expr::{CreateExternalTable, Expr, TableProviderFilterPus
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::options::settings::TileDbSettings;
+use datafusion_tiledb::{Engine, StoreRegistry};
 
 use crate::support::allocations;
 
@@ -96,6 +97,19 @@ impl Shape {
 
     /// A session of this shape, with arrays in it.
     pub fn context(&self) -> Result<SessionContext> {
+        self.equipped(self.config(), self.runtime())
+    }
+
+    /// A session of this shape that opens stores in an engine of its own, for arrays and files alike.
+    pub fn context_in(&self, engine: &Engine) -> Result<SessionContext> {
+        let registry = Arc::new(StoreRegistry::new(engine));
+        let config = self.config().with_extension(Arc::clone(&registry));
+        let config = config.with_extension(Arc::new(engine.clone()));
+        let runtime = self.runtime().with_object_store_registry(registry);
+        self.equipped(config, runtime)
+    }
+
+    fn config(&self) -> SessionConfig {
         let mut config = SessionConfig::new()
             .with_option_extension(TileDbSettings::default())
             .with_information_schema(true)
@@ -116,12 +130,24 @@ impl Shape {
                 config = config.set_bool(&format!("tiledb.{name}"), false);
             }
         }
-        let runtime = match self.pool_bytes {
-            usize::MAX => allocations::runtime(),
-            bytes => RuntimeEnvBuilder::new()
-                .with_memory_pool(Arc::new(GreedyMemoryPool::new(bytes)))
-                .build_arc()?,
-        };
+        config
+    }
+
+    fn runtime(&self) -> RuntimeEnvBuilder {
+        match self.pool_bytes {
+            usize::MAX => allocations::runtime_builder(),
+            bytes => {
+                RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(bytes)))
+            }
+        }
+    }
+
+    fn equipped(
+        &self,
+        config: SessionConfig,
+        runtime: RuntimeEnvBuilder,
+    ) -> Result<SessionContext> {
+        let runtime = runtime.build_arc()?;
         let ctx = SessionContext::new_with_config_rt(config, runtime).enable_url_table();
         datafusion_tiledb::register(&ctx).map_err(|e| DataFusionError::External(e.into()))?;
         if !self.pushdown {
