@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use libtest_mimic::Failed;
 use object_store::local::LocalFileSystem;
+use object_store::prefix::PrefixStore;
 
 use crate::support::cloud::{rows, session};
 
@@ -15,20 +16,23 @@ trial!(empty_folder_of_a_fragment);
 async fn empty_folder_of_a_fragment() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let ctx = session(Vec::new());
+    // The wrapper hides that the store is a folder of this machine.
     let store = LocalFileSystem::new_with_prefix(folder.path())?;
+    let store = PrefixStore::new(store, "store");
+    let fragment = folder.path().join("store").join(FRAGMENT);
     ctx.register_object_store(&url::Url::parse("s3://data")?, Arc::new(store));
     let create =
         "CREATE EXTERNAL TABLE t (x INT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 's3://data/t'";
     rows(&ctx, create).await?;
     rows(&ctx, "INSERT INTO t VALUES (1)").await?;
     let check = "SELECT count(*) AS n FROM tiledb_check('s3://data/t')";
-    std::fs::create_dir(folder.path().join(FRAGMENT))?;
+    std::fs::create_dir(&fragment)?;
     for (findings, file) in [("| 0 |", "a0.tdb"), ("| 1 |", "a1.tdb")] {
         let found = rows(&ctx, check).await?;
         if !found.contains(findings) {
             return Err(format!("{found}\ndoes not contain {findings}").into());
         }
-        std::fs::write(folder.path().join(FRAGMENT).join(file), "x")?;
+        std::fs::write(fragment.join(file), "x")?;
     }
     Ok(())
 }
