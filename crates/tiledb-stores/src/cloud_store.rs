@@ -23,6 +23,7 @@ use tokio::sync::Mutex;
 use crate::by_folders::list_by_folders;
 use crate::explain::{FailedRequest, StoreOperation};
 use crate::failure::StoreFailure;
+use crate::store_address::StoreAddress;
 use crate::store_url::{StoreService, StoreUrl};
 
 /// How to make a store.
@@ -37,6 +38,8 @@ pub(crate) struct OpenedStore {
     pub store: Arc<dyn ObjectStore>,
     /// The source of the credentials, as the end of the sentence "the request was …".
     pub credentials: Arc<str>,
+    /// The endpoint, without credentials. Other endpoints hold other buckets.
+    pub endpoint: String,
 }
 
 /// A store that is made at its first request.
@@ -46,6 +49,7 @@ pub(crate) struct CloudStore(Arc<CloudStoreState>);
 #[derive(Debug)]
 struct CloudStoreState {
     url: StoreUrl,
+    address: StoreAddress,
     plan: Box<dyn StorePlan>,
     opened: RwLock<Option<OpenedStore>>,
     /// Held while the store is made, so that it is made once.
@@ -55,11 +59,17 @@ struct CloudStoreState {
 impl CloudStore {
     pub fn new(url: StoreUrl, plan: impl StorePlan) -> Self {
         Self(Arc::new(CloudStoreState {
+            address: StoreAddress::new(url.service()),
             url,
             plan: Box::new(plan),
             opened: RwLock::default(),
             opening: Mutex::default(),
         }))
+    }
+
+    /// The endpoint and the bucket, whose name is known after the first request.
+    pub fn address(&self) -> &StoreAddress {
+        &self.0.address
     }
 }
 
@@ -98,6 +108,7 @@ impl CloudStoreState {
 
     async fn open(&self, region: Option<&str>) -> Result<OpenedStore> {
         let opened = self.plan.open(region).await?;
+        self.address.learn(&opened.endpoint, self.url.container());
         let mut known = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         *known = Some(opened.clone());
         Ok(opened)

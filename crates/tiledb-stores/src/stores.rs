@@ -11,7 +11,9 @@ use url::Url;
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::limits::NetworkLimits;
+use crate::made_store::{MadeStore, make_store};
 use crate::options::StoreOptions;
+use crate::store_address::StoreAddress;
 use crate::store_url::StoreUrl;
 
 /// Makes object stores, and keeps them: who asks again for the same bucket with the same options gets the same store.
@@ -34,7 +36,7 @@ use crate::store_url::StoreUrl;
 pub struct ObjectStores {
     /// The environment of the process, unless it is replaced.
     environment: Option<StoreEnvironment>,
-    made: Mutex<HashMap<StoreKey, Arc<dyn ObjectStore>>>,
+    made: Mutex<HashMap<StoreKey, MadeStore>>,
     handles: Mutex<StoreHandles>,
 }
 
@@ -96,15 +98,24 @@ impl ObjectStores {
             limits: *limits,
         };
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(store) = made.get(&key) {
-            return Ok(Arc::clone(store));
+        if let Some(known) = made.get(&key) {
+            return Ok(Arc::clone(&known.store));
         }
-        let store = match &self.environment {
-            Some(environment) => make(url, options, environment, *limits),
-            None => make(url, options, &StoreEnvironment::of_process(), *limits),
+        let known = match &self.environment {
+            Some(environment) => make_store(url, options, environment, *limits),
+            None => make_store(url, options, &StoreEnvironment::of_process(), *limits),
         }?;
-        made.insert(key, Arc::clone(&store));
+        let store = Arc::clone(&known.store);
+        made.insert(key, known);
         Ok(store)
+    }
+
+    /// The endpoint and the bucket of a store that was made here; `None` for another store, whose endpoint nobody knows.
+    pub fn address(&self, store: &Arc<dyn ObjectStore>) -> Option<StoreAddress> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = made.values();
+        let found = made.find(|known| Arc::ptr_eq(&known.store, store));
+        found.map(|known| known.address.clone())
     }
 
     /// A URL that stands for `url` with options, where only a URL can be handed on. It has a handle in place of a password, by which
@@ -180,55 +191,6 @@ impl fmt::Debug for ObjectStores {
         f.debug_set()
             .entries(made.keys().map(|key| &key.root))
             .finish()
-    }
-}
-
-#[cfg_attr(
-    not(feature = "transport"),
-    expect(unused_variables, reason = "there are no services")
-)]
-fn make(
-    url: &StoreUrl,
-    options: &StoreOptions,
-    environment: &StoreEnvironment,
-    limits: NetworkLimits,
-) -> Result<Arc<dyn ObjectStore>, StoreError> {
-    #[cfg(feature = "transport")]
-    use crate::cloud_store::CloudStore;
-    #[cfg(feature = "transport")]
-    use crate::services;
-    use crate::store_url::StoreService as Service;
-
-    match url.service() {
-        #[cfg(feature = "aws")]
-        Service::AmazonS3 | Service::Alibaba | Service::Tencent => {
-            let plan = services::aws::AwsPlan::new(url, options, environment, limits)?;
-            Ok(Arc::new(CloudStore::new(url.clone(), plan)))
-        }
-        #[cfg(feature = "gcp")]
-        Service::GoogleCloud => {
-            let plan = services::gcp::GcpPlan::new(url, options, environment, limits)?;
-            Ok(Arc::new(CloudStore::new(url.clone(), plan)))
-        }
-        #[cfg(feature = "azure")]
-        Service::Azure => {
-            let plan = services::azure::AzurePlan::new(url, options, environment, limits)?;
-            Ok(Arc::new(CloudStore::new(url.clone(), plan)))
-        }
-        #[cfg(feature = "http")]
-        Service::Web => {
-            let plan = services::web::WebPlan::new(url, options, limits)?;
-            Ok(Arc::new(CloudStore::new(url.clone(), plan)))
-        }
-        #[cfg(not(all(feature = "aws", feature = "gcp", feature = "azure", feature = "http")))]
-        service => Err(StoreError::new(
-            crate::error::StoreErrorKind::MissingFeature,
-            format!(
-                "this program was built without stores for {}: build it with the feature {}, or register a store of its own",
-                url.root(),
-                service.feature()
-            ),
-        )),
     }
 }
 

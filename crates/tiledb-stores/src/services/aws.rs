@@ -28,6 +28,9 @@ const REGION: [AmazonS3ConfigKey; 2] =
 const ENDPOINT: [AmazonS3ConfigKey; 2] =
     [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
 
+/// The beginnings of the regions of each partition but the usual one.
+const PARTITIONS: [&str; 5] = ["cn-", "us-gov-", "us-iso-", "us-isob-", "eusc-"];
+
 /// The options that errors list. Others of `object_store` are taken, too.
 const LISTED: [&str; 14] = [
     "access_key_id",
@@ -250,9 +253,11 @@ impl AwsPlan {
         if let Some(region) = region {
             builder = builder.with_region(region);
         }
+        let endpoint = endpoint_of(&builder);
         Ok(OpenedStore {
             store: Arc::new(builder.build()?),
             credentials: credentials.into(),
+            endpoint,
         })
     }
 }
@@ -261,6 +266,18 @@ impl StorePlan for AwsPlan {
     fn open<'a>(&'a self, region: Option<&'a str>) -> BoxFuture<'a, Result<OpenedStore>> {
         self.build(region).boxed()
     }
+}
+
+/// The endpoint that a store of these settings has. The names of Amazon's own buckets are unique in a partition of its regions.
+fn endpoint_of(builder: &AmazonS3Builder) -> String {
+    let mut endpoints = ENDPOINT.iter().rev();
+    if let Some(endpoint) = endpoints.find_map(|key| builder.get_config_value(key)) {
+        return endpoint.trim_end_matches('/').to_ascii_lowercase();
+    }
+    let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
+    let region = region.unwrap_or_default();
+    let partition = PARTITIONS.iter().find(|part| region.starts_with(**part));
+    partition.map_or("aws".to_owned(), |part| format!("aws-{part}"))
 }
 
 /// Fails if only one of the two keys is there, or a session token without keys.

@@ -142,9 +142,19 @@ impl AzurePlan {
         for (key, value) in self.settings.iter() {
             builder = builder.with_config(key, value);
         }
+        let value = |key| builder.get_config_value(&key).unwrap_or_default();
+        // The account is in the URL or in the settings, and the emulator has its own.
+        let endpoint = format!(
+            "{} {} {} {}",
+            value(AzureConfigKey::Endpoint).trim_end_matches('/'),
+            value(AzureConfigKey::UseEmulator),
+            value(AzureConfigKey::AccountName),
+            self.url.root()
+        );
         Ok(OpenedStore {
             store: Arc::new(builder.build()?),
             credentials: self.credentials.into(),
+            endpoint,
         })
     }
 }

@@ -137,9 +137,17 @@ impl GcpPlan {
         for (key, value) in self.settings.iter() {
             builder = builder.with_config(key, value);
         }
+        let value = |key| builder.get_config_value(&key).unwrap_or_default();
+        // The file of a service account may name an endpoint, too.
+        let endpoint = format!(
+            "{} {}",
+            value(GoogleConfigKey::BaseUrl).trim_end_matches('/'),
+            value(GoogleConfigKey::ServiceAccount),
+        );
         Ok(OpenedStore {
             store: Arc::new(builder.build()?),
             credentials: self.credentials.into(),
+            endpoint,
         })
     }
 }

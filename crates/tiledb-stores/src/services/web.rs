@@ -55,6 +55,7 @@ impl StorePlan for WebPlan {
             Ok(OpenedStore {
                 store: Arc::new(builder.build()?),
                 credentials: "sent without credentials".into(),
+                endpoint: self.url.root().to_owned(),
             })
         }
         .boxed()
