@@ -19,9 +19,9 @@ use crate::geometry::box_runs::BoxCoordinates;
 use crate::geometry::subarray::Subarray;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::stats::pruner::TilePruner;
-use crate::storage::Storage;
+use crate::storage::{CacheReads, Storage};
 use crate::tile::fetch::{FetchList, FetchedBytes};
-use crate::tile::joint_fetch::JointFetch;
+use crate::tile::joint_fetch::{FetchVolume, JointFetch};
 use crate::tile::tile_memory::{DecodeScratch, TileMemory};
 
 thread_local! {
@@ -207,21 +207,45 @@ impl ScanContext {
     /// Reads the bytes that were asked for, and counts them.
     pub async fn fetch(&self, list: FetchList) -> Result<FetchedBytes> {
         let start = Instant::now();
-        self.metrics.requests.add(list.files());
-        self.metrics
-            .bytes_fetched
-            .add(usize::try_from(list.bytes())?);
-        let fetched = match &self.joint_fetch {
-            Some(joint) => {
-                let requests = list.files().max(1) as u64;
-                let worthwhile = self.storage.round_trip_bytes().saturating_mul(requests);
-                let most = worthwhile.min(self.memory.share() as u64 / JOINT_PART);
-                joint.fetch(list, most, &self.storage).await?
-            }
-            None => list.fetch(&self.storage).await?,
+        let fetched = if self.storage.is_remote() && self.storage.engine().disk_cache().is_some() {
+            let reads = Arc::new(CacheReads::new());
+            let storage = self.storage.clone().with_cache_reads(Arc::clone(&reads));
+            let (fetched, volume) = self.fetch_jointly(list, &storage).await?;
+            let [hits, kept, found] = [reads.hits(), reads.bytes(), reads.files()]
+                .map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+            self.count_fetched(volume.files.saturating_sub(found), volume.bytes.saturating_sub(kept as u64))?;
+            self.metrics.disk_cache_hits.add(hits);
+            self.metrics.bytes_from_disk_cache.add(kept);
+            fetched
+        } else {
+            let (fetched, volume) = self.fetch_jointly(list, &self.storage).await?;
+            self.count_fetched(volume.files, volume.bytes)?;
+            fetched
         };
         self.metrics.fetch_nanos.add_elapsed(start);
         Ok(fetched)
+    }
+
+    /// Reads what was asked for, and perhaps what other units want at the same moment. Returns the volume of what was read here.
+    async fn fetch_jointly(
+        &self,
+        list: FetchList,
+        storage: &Storage,
+    ) -> Result<(FetchedBytes, FetchVolume)> {
+        let Some(joint) = &self.joint_fetch else {
+            let volume = FetchVolume::of(&list);
+            return Ok((list.fetch(storage).await?, volume));
+        };
+        let requests = list.files().max(1) as u64;
+        let worthwhile = storage.round_trip_bytes().saturating_mul(requests);
+        let most = worthwhile.min(self.memory.share() as u64 / JOINT_PART);
+        joint.fetch(list, most, storage).await
+    }
+
+    fn count_fetched(&self, requests: usize, bytes: u64) -> Result<()> {
+        self.metrics.requests.add(requests);
+        self.metrics.bytes_fetched.add(usize::try_from(bytes)?);
+        Ok(())
     }
 
     /// Whether a scan that reads so many bytes of each unit in vain loses less than a round trip.

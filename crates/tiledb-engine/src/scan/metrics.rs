@@ -57,6 +57,10 @@ metrics! {
     requests,
     /// Bytes received from the storage.
     bytes_fetched,
+    /// Ranges found in the cache on disk.
+    disk_cache_hits,
+    /// Bytes that came from the cache on disk instead of the storage.
+    bytes_from_disk_cache,
     /// Bytes of decoded columns.
     bytes_decoded,
     /// Cells in the decoded tiles.

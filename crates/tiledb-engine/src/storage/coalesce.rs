@@ -82,6 +82,15 @@ fn join(last: &Range<u64>, next: &Range<u64>, unwanted: u64, options: &IoOptions
 }
 
 impl RequestPlan {
+    /// The size of the request that each range is part of, in the given order.
+    #[cfg(feature = "cache")]
+    pub(super) fn request_sizes(&self) -> impl Iterator<Item = u64> {
+        self.slices.iter().map(|slice| {
+            let request = self.requests.get(slice.request);
+            request.map_or(0, |request| request.end - request.start)
+        })
+    }
+
     /// The ranges in the given order, as slices of the requests' buffers.
     pub(super) fn slices(&self, buffers: &[Bytes]) -> Result<Vec<Bytes>> {
         self.slices.iter().map(|slice| slice.of(buffers)).collect()

@@ -11,11 +11,12 @@ use std::num::NonZero;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arrow::buffer::MutableBuffer;
-use tiledb_stores::ObjectStores;
+use tiledb_stores::{DiskCacheOptions, ObjectStores};
 use tokio::runtime::Handle;
 
 use super::cache::MetadataCache;
 use super::decode_threads::DecodeThreads;
+use super::disk_cache::EngineDiskCache;
 use crate::error::Result;
 use crate::memory::budget::{MemoryBudget, UnlimitedBudget};
 use crate::memory::idle::{IdleAccount, IdleBuffers, IdleLedger};
@@ -105,6 +106,7 @@ struct EngineState {
     tiles: Arc<IdleBuffers<MutableBuffer>>,
     ticks: Arc<Mutex<ClockTicks>>,
     stores: ObjectStores,
+    disk_cache: EngineDiskCache,
 }
 
 /// The last time and the last name that an engine gave to a change.
@@ -137,6 +139,7 @@ impl Engine {
             idle,
             ticks: Arc::default(),
             stores,
+            disk_cache: EngineDiskCache::default(),
             options,
         }))
     }
@@ -174,6 +177,43 @@ impl Engine {
     /// The object stores that URLs name.
     pub fn stores(&self) -> &ObjectStores {
         &self.0.stores
+    }
+
+    /// Keeps bytes that object stores return in a folder on disk, or nowhere. All that use the engine share one cache, and the last
+    /// call counts. The folder is opened when bytes are looked for. If it can't be used, a warning is logged and the engine goes
+    /// without it.
+    ///
+    /// The bytes are those of the store, so encrypted arrays stay encrypted. [`close_disk_cache`](Self::close_disk_cache) at the end of
+    /// a program writes what is still in memory.
+    ///
+    /// # Errors
+    /// The capacity is too small, or this build has no cache.
+    pub fn set_disk_cache(&self, options: Option<DiskCacheOptions>) -> Result<()> {
+        self.0.disk_cache.set(options)
+    }
+
+    /// Where bytes are kept on disk.
+    pub fn disk_cache(&self) -> Option<DiskCacheOptions> {
+        self.0.disk_cache.options()
+    }
+
+    /// Writes what waits for the disk, releases the folder for other processes, and goes on without a cache.
+    pub async fn close_disk_cache(&self) {
+        self.0.disk_cache.close().await;
+    }
+
+    /// The reasons for which no bytes are kept although a folder was set, since the last call. A program that doesn't show its log can
+    /// show them.
+    pub fn take_disk_cache_warnings(&self) -> Vec<String> {
+        self.0.disk_cache.take_warnings()
+    }
+
+    /// The cache on disk, if it can be opened.
+    #[cfg(feature = "cache")]
+    pub(super) async fn disk_cache_opened(
+        &self,
+    ) -> Option<Arc<tiledb_stores::disk_cache::DiskCache>> {
+        self.0.disk_cache.get().await
     }
 
     /// Whether both are handles of one engine.

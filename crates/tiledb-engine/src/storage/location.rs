@@ -11,6 +11,7 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::path::{Path, PathPart};
+use tiledb_stores::StoreAddress;
 use url::Url;
 
 use super::link::StoreLink;
@@ -24,6 +25,8 @@ pub struct Location {
     store_id: StoreId,
     /// What is known of the way to the store; `None` for files of this machine.
     link: Option<Arc<StoreLink>>,
+    /// The endpoint and the bucket of a store that an engine made.
+    address: Option<StoreAddress>,
     /// The folder, if the store is the file system of this machine.
     local: Option<LocalFolder>,
     root: Path,
@@ -50,6 +53,7 @@ impl Location {
             store,
             store_id,
             link: (!files).then_some(link),
+            address: None,
             local: None,
             root,
             uri,
@@ -76,10 +80,19 @@ impl Location {
             store: Arc::clone(&local.files) as _,
             store_id: StoreId::Local,
             link: None,
+            address: None,
             local: Some(local),
             root,
             uri: path_or_url.into(),
         })
+    }
+
+    /// Sets the endpoint and the bucket of the store, so that the bytes of its objects can be kept on disk. A store that a program
+    /// made has no address, and its bytes are never kept.
+    #[must_use]
+    pub fn with_address(mut self, address: Option<StoreAddress>) -> Self {
+        self.address = address;
+        self
     }
 
     /// Reads the folder through a store that the user registered for the files of this machine, from their root: for
@@ -212,6 +225,11 @@ impl Location {
     /// What is known of the way to the store; `None` for files of this machine.
     pub(super) fn link(&self) -> Option<&Arc<StoreLink>> {
         self.link.as_ref()
+    }
+
+    /// The endpoint and the bucket of the store, if an engine made it.
+    pub(super) fn address(&self) -> Option<&StoreAddress> {
+        self.address.as_ref()
     }
 
     pub(super) fn store_id(&self) -> StoreId {
@@ -455,20 +473,5 @@ mod tests {
         assert_eq!(shown("https://u:p@h/a?sig=x"), "https://h/a/__schema");
         assert_eq!(shown("/a?b"), "/a?b/__schema");
         assert_eq!(shown("/"), "/__schema");
-    }
-
-    #[test]
-    fn a_store_keeps_its_id_and_no_other_gets_it() {
-        let id = |store: &Arc<dyn ObjectStore>| {
-            Location::new(Arc::clone(store), Path::ROOT, "memory://").store_id()
-        };
-        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let first = id(&store);
-        assert_eq!(id(&store), first);
-        drop(store);
-        for _ in 0..100 {
-            let other: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-            assert_ne!(id(&other), first);
-        }
     }
 }

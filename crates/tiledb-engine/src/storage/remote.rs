@@ -40,7 +40,8 @@ impl Location {
             .map_err(|e| unusable(&shown, ErrorKind::InvalidInput, &e.to_string()))?;
         let opened = engine.stores().open(&parsed, limits);
         let (store, at) = opened.map_err(|error| of_store_error(&error, &shown))?;
-        Ok(Self::new(store, at.path().clone(), shown))
+        let address = engine.stores().address(&store);
+        Ok(Self::new(store, at.path().clone(), shown).with_address(address))
     }
 }
 

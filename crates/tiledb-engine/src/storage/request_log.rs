@@ -159,6 +159,47 @@ impl IoCounters {
     }
 }
 
+/// Counters of bytes that came from the disk in place of a store behind a network.
+#[derive(Debug, Default)]
+pub struct CacheReads {
+    hits: AtomicU64,
+    bytes: AtomicU64,
+    files: AtomicU64,
+}
+
+impl CacheReads {
+    /// Counters at zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The ranges that were found.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The reads of several ranges of a file that found all of them.
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    #[cfg(feature = "cache")]
+    pub(super) fn add_hit(&self, bytes: u64) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "cache")]
+    pub(super) fn add_file(&self) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl Sub for IoCounts {
     type Output = Self;
 

@@ -15,11 +15,15 @@ macro_rules! of_files {
 
 mod access;
 mod ahead;
+#[cfg(feature = "cache")]
+mod cached;
 mod disk;
 mod list;
 mod objects;
 mod read;
 mod requests;
+#[cfg(not(feature = "cache"))]
+mod uncached;
 mod upload;
 mod write;
 
@@ -34,15 +38,19 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 
 use self::ahead::FilesAhead;
+#[cfg(feature = "cache")]
+use self::cached::ListedFiles;
 use self::disk::DiskFiles;
 use self::objects::ObjectFiles;
+#[cfg(not(feature = "cache"))]
+use self::uncached::UnlistedFiles as ListedFiles;
 use super::buffers::FileBuffers;
 use super::cache::{CacheKey, MetadataCache};
 use super::engine::Engine;
 use super::link::LinkEstimate;
 use super::listing::FileInfo;
 use super::location::Location;
-use super::request_log::{IoCounters, RequestLog};
+use super::request_log::{CacheReads, IoCounters, RequestLog};
 use crate::error::{Error, Result};
 use crate::filter::generic_tile::{self, GenericTileContext};
 use crate::filter::{EncryptionKey, GenericTile, KeyFingerprint};
@@ -65,6 +73,10 @@ pub struct Storage {
     memory: Option<Arc<dyn MemoryBudget>>,
     buffers: FileBuffers,
     ahead: Option<Arc<FilesAhead>>,
+    listed: Arc<ListedFiles>,
+    /// Whether the store is asked for bytes that are kept on disk, too.
+    asks_store: bool,
+    cache_reads: Option<Arc<CacheReads>>,
 }
 
 /// The place where the files of an array are. Only [`Storage::files`] looks at which one it is.
@@ -101,6 +113,9 @@ impl Storage {
             encryption: StorageEncryption::default(),
             memory: None,
             ahead: None,
+            listed: Arc::default(),
+            asks_store: false,
+            cache_reads: None,
         }
     }
 
@@ -112,6 +127,8 @@ impl Storage {
         Self {
             location,
             options,
+            // Another folder may be listed by other people.
+            listed: Arc::default(),
             ..self.clone()
         }
     }
@@ -225,6 +242,20 @@ impl Storage {
     /// Whether the key, if any, only applies if the array is encrypted.
     pub fn has_key_on_demand(&self) -> bool {
         self.encryption.on_demand
+    }
+
+    /// Asks the store for all bytes, also for those that the engine keeps on disk.
+    #[must_use]
+    pub fn without_disk_cache(mut self) -> Self {
+        self.asks_store = true;
+        self
+    }
+
+    /// Counts what comes from disk instead of the store.
+    #[must_use]
+    pub fn with_cache_reads(mut self, reads: Arc<CacheReads>) -> Self {
+        self.cache_reads = Some(reads);
+        self
     }
 
     /// Sets the counters, for example those of one query.

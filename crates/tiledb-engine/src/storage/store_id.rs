@@ -48,3 +48,23 @@ impl StoreId {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    #[test]
+    fn a_store_keeps_its_id_and_link_and_no_other_gets_them() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let (first, link) = StoreId::of(&store);
+        let (again, same) = StoreId::of(&store);
+        assert!(again == first && Arc::ptr_eq(&link, &same));
+        drop(store);
+        for _ in 0..100 {
+            let other: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+            assert_ne!(StoreId::of(&other).0, first);
+        }
+    }
+}

@@ -31,6 +31,15 @@ struct WaitingFetch {
     fetched: oneshot::Sender<FetchedBytes>,
 }
 
+/// How much a call has read from the store itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FetchVolume {
+    /// The number of files.
+    pub files: usize,
+    /// The bytes that were asked for.
+    pub bytes: u64,
+}
+
 /// Lists as one.
 #[derive(Debug, Default)]
 struct JoinedList {
@@ -41,7 +50,7 @@ struct JoinedList {
 }
 
 impl JointFetch {
-    /// Reads a list, together with others up to so many bytes.
+    /// Reads a list, together with others up to so many bytes. Returns how much was read here, and not by another call.
     ///
     /// # Errors
     /// As [`Storage::read_files`].
@@ -50,8 +59,9 @@ impl JointFetch {
         list: FetchList,
         most_bytes: u64,
         storage: &Storage,
-    ) -> Result<FetchedBytes> {
+    ) -> Result<(FetchedBytes, FetchVolume)> {
         let list = Arc::new(list);
+        let alone = async || Ok((list.fetch(storage).await?, FetchVolume::of(&list)));
         let (fetched, mut fetching) = oneshot::channel();
         self.waiting().push(WaitingFetch {
             list: Arc::clone(&list),
@@ -60,19 +70,19 @@ impl JointFetch {
         // The others have their turn.
         tokio::task::yield_now().await;
         match fetching.try_recv() {
-            Ok(fetched) => return Ok(fetched),
-            Err(TryRecvError::Closed) => return list.fetch(storage).await,
+            Ok(fetched) => return Ok((fetched, FetchVolume::default())),
+            Err(TryRecvError::Closed) => return alone().await,
             Err(TryRecvError::Empty) => {}
         }
         let Some(others) = self.take_with(&list, most_bytes) else {
             // Somebody is reading it.
             return match fetching.await {
-                Ok(fetched) => Ok(fetched),
-                Err(_) => list.fetch(storage).await,
+                Ok(fetched) => Ok((fetched, FetchVolume::default())),
+                Err(_) => alone().await,
             };
         };
         if others.is_empty() {
-            return list.fetch(storage).await;
+            return alone().await;
         }
         let mut joined = JoinedList::default();
         for list in [&list]
@@ -89,7 +99,7 @@ impl JointFetch {
             // One who was dropped needs nothing.
             let _ = other.fetched.send(part);
         }
-        Ok(own)
+        Ok((own, joined.volume()))
     }
 
     /// Removes a list from those that wait, with the others that fit into so many bytes; `None` if it doesn't wait.
@@ -118,6 +128,16 @@ impl JointFetch {
     }
 }
 
+impl FetchVolume {
+    /// The volume of a list.
+    pub fn of(list: &FetchList) -> Self {
+        Self {
+            files: list.files(),
+            bytes: list.bytes(),
+        }
+    }
+}
+
 impl JoinedList {
     fn add(&mut self, list: &FetchList) {
         let mut places = Vec::with_capacity(list.files());
@@ -136,6 +156,14 @@ impl JoinedList {
             }
         }
         self.places.push(places);
+    }
+
+    fn volume(&self) -> FetchVolume {
+        let ranges = self.files.iter().flat_map(|(_, ranges)| ranges);
+        FetchVolume {
+            files: self.files.len(),
+            bytes: ranges.fold(0, |sum: u64, r| sum.saturating_add(r.end - r.start)),
+        }
     }
 
     /// The bytes of each list.
@@ -212,10 +240,14 @@ mod tests {
         let joint = JointFetch::default();
         let (storage, joint) = (&storage, &joint);
         let reads = lists().into_iter().map(|ranges| async move {
-            let fetched = joint.fetch(list(&ranges), 1 << 20, storage).await.unwrap();
+            let (fetched, volume) = joint.fetch(list(&ranges), 1 << 20, storage).await.unwrap();
             assert_eq!(fetched.concatenated(), expected(&ranges), "{ranges:?}");
+            volume
         });
-        join_all(reads).await;
+        let volumes = join_all(reads).await;
+        let sum = |of: fn(&FetchVolume) -> u64| volumes.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|volume| volume.files as u64), 2);
+        assert_eq!(sum(|volume| volume.bytes), 200);
         assert_eq!(log.len(), FILES.len());
         assert!(joint.waiting().is_empty());
     }
@@ -227,7 +259,7 @@ mod tests {
         let (storage, joint) = (&storage, &joint);
         let reads = (0..6).map(|i| async move {
             let ranges = [("a", i * 100..i * 100 + 100)];
-            let fetched = joint.fetch(list(&ranges), 250, storage).await.unwrap();
+            let (fetched, _) = joint.fetch(list(&ranges), 250, storage).await.unwrap();
             assert_eq!(fetched.concatenated(), expected(&ranges));
         });
         join_all(reads).await;
@@ -242,7 +274,7 @@ mod tests {
         let bad = [("a", 900..1001)];
         let read = async |ranges: Vec<(&str, Range<u64>)>| {
             let fetched = joint.fetch(list(&ranges), 1 << 20, storage).await;
-            fetched.map(|fetched| fetched.concatenated())
+            fetched.map(|(fetched, _)| fetched.concatenated())
         };
         let reads = join_all(lists().into_iter().map(read));
         let (failed, others) = futures::join!(read(bad.to_vec()), reads);

@@ -97,8 +97,7 @@ impl Fragment {
         let mut end = self.section_end(start, limit);
         if end == u64::MAX {
             // This is the last section, and the footer was read from elsewhere. Bytes after the section do no harm.
-            let file = storage.head(&path).await?;
-            end = file.map_or(0, |file| file.bytes);
+            end = storage.file_bytes(&path).await?.unwrap_or(0);
         }
         if end < start {
             return Err(Error::corrupt(format!(

@@ -156,7 +156,9 @@ impl Stream for Check {
 
 /// Checks the array or the group at `storage`.
 pub fn check(storage: Storage, options: CheckOptions) -> Check {
+    // The store may have lost what is still on the disk of this machine.
     let storage = storage
+        .without_disk_cache()
         .with_cache(Arc::new(MetadataCache::new(CACHE_BYTES)))
         .with_counters(Arc::default());
     let progress = Arc::new(CheckProgress::default());

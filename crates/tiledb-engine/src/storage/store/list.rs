@@ -110,6 +110,24 @@ impl Storage {
         }
     }
 
+    /// The size of a file whose bytes never change, or `None` if there is no such file.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn file_bytes(&self, file: &str) -> Result<Option<u64>> {
+        let cached = self.cached_file(file).await;
+        if let Some(cached) = &cached
+            && let Some(bytes) = cached.size().await
+        {
+            return Ok(Some(bytes));
+        }
+        let bytes = self.head(file).await?.map(|file| file.bytes);
+        if let (Some(cached), Some(bytes)) = (cached, bytes) {
+            cached.insert_size(bytes);
+        }
+        Ok(bytes)
+    }
+
     /// The store's information on a file, or `None` if there is no such file.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ use super::ahead::SMALL_READS;
 use super::read::FileSuffix;
 use super::requests::finish_ranges;
 use super::upload::{UploadTarget, Uploaded};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::storage::coalesce::RequestPlan;
 use crate::storage::failures;
 use crate::storage::file_read;
@@ -49,36 +49,31 @@ pub(super) struct ObjectFiles<'a> {
 
 impl FileAccess for ObjectFiles<'_> {
     async fn read(&self, file: &str) -> Result<Bytes> {
-        let ticket = self.storage.start(RequestKind::Get, file, None, None);
-        let result = self
-            .get(file, None)
-            .await
-            .map_err(|error| self.storage.failed("read", file, error))?;
-        let asked = result.result.meta.size;
-        let bytes = self.body(file, result).await?;
-        ticket.finish(bytes.len() as u64);
-        self.storage.check_len(file, &bytes, asked)?;
+        let cached = self.storage.cached_file(file).await;
+        if let Some(cached) = &cached
+            && let Some(kept) = cached.whole().await
+        {
+            return Ok(kept);
+        }
+        let (bytes, tag) = self.fetch_whole(file).await?;
+        if let Some(cached) = cached {
+            cached.insert_whole(&bytes, tag.as_deref());
+        }
         Ok(bytes)
     }
 
     async fn read_suffix(&self, file: &str, len: u64) -> Result<FileSuffix> {
-        let ticket = self
-            .storage
-            .start(RequestKind::Suffix, file, None, Some(len));
-        let result = match self.get(file, Some(GetRange::Suffix(len))).await {
-            Ok(result) => result,
-            // Azure has no suffix ranges.
-            Err(
-                object_store::Error::NotSupported { .. }
-                | object_store::Error::NotImplemented { .. },
-            ) => return self.storage.suffix_by_size(file, len).await,
-            Err(error) => return Err(self.storage.suffix_failed(file, error).await),
-        };
-        let file_bytes = result.result.meta.size;
-        let bytes = self.body(file, result).await?;
-        ticket.finish(bytes.len() as u64);
-        self.storage.check_len(file, &bytes, len.min(file_bytes))?;
-        Ok(FileSuffix { bytes, file_bytes })
+        let cached = self.storage.cached_file(file).await;
+        if let Some(cached) = &cached
+            && let Some(kept) = cached.end(len).await
+        {
+            return Ok(kept);
+        }
+        let end = self.fetch_suffix(file, len).await?;
+        if let Some(cached) = cached {
+            cached.insert_end(&end);
+        }
+        Ok(end)
     }
 
     async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<FileSuffix>> {
@@ -95,22 +90,28 @@ impl FileAccess for ObjectFiles<'_> {
         ranges: &[Range<u64>],
         plan: &RequestPlan,
     ) -> Result<Vec<Bytes>> {
-        if plan.requests.len() > 1
-            && self.storage.location.is_files()
-            && let Some(buffers) = self.fetch_from_file(file, &plan.requests, ranges).await?
-        {
-            return plan.slices(&buffers);
-        }
-        let requests: Vec<_> = plan
-            .requests
-            .iter()
-            .map(|request| self.fetch(file, request.clone(), ranges))
+        let Some(cached) = self.storage.cached_file(file).await else {
+            return self.fetch_planned(file, ranges, plan).await;
+        };
+        let mut found = cached.ranges(ranges).await;
+        let missing = ranges.iter().zip(&found);
+        let missing: Vec<_> = missing
+            .filter(|(_, found)| found.is_none())
+            .map(|(range, _)| range.clone())
             .collect();
-        let buffers: Vec<Bytes> = stream::iter(requests)
-            .buffered(self.storage.io_options().parallel_requests.max(1))
-            .try_collect()
-            .await?;
-        plan.slices(&buffers)
+        if !missing.is_empty() {
+            let plan = self.storage.plan(file, &missing)?;
+            let fetched = self.fetch_planned(file, &missing, &plan).await?;
+            cached.insert_ranges(&missing, &plan, &fetched);
+            let mut fetched = fetched.into_iter();
+            for found in found.iter_mut().filter(|found| found.is_none()) {
+                *found = fetched.next();
+            }
+        }
+        found
+            .into_iter()
+            .collect::<Option<_>>()
+            .ok_or_else(|| Error::internal("fewer ranges came back than were asked for"))
     }
 
     async fn read_files(
@@ -142,7 +143,8 @@ impl FileAccess for ObjectFiles<'_> {
             Err(error) => return Err(self.storage.failed("look up", file, error)),
         };
         ticket.finish(0);
-        if self.read(file).await? != old {
+        // What is kept on disk may be of an earlier moment.
+        if self.fetch_whole(file).await?.0 != old {
             return Ok(false);
         }
         let len = new.len() as u64;
@@ -167,6 +169,7 @@ impl FileAccess for ObjectFiles<'_> {
             ) => put(PutMode::Overwrite).await,
             answer => answer,
         };
+        self.storage.listed.forget(file);
         match answer {
             Ok(_) => {
                 ticket.finish(len);
@@ -194,6 +197,7 @@ impl FileAccess for ObjectFiles<'_> {
 
     async fn remove_file(&self, file: &str) -> Result<()> {
         let ticket = self.storage.start(RequestKind::Delete, file, None, None);
+        self.storage.listed.forget(file);
         let path = self.storage.location.path_of(file);
         match self.storage.store().delete(&path).await {
             Err(error) if failures::is_missing(&error) => {}
@@ -234,6 +238,7 @@ impl FileAccess for ObjectFiles<'_> {
             Err(error) => return Err(self.storage.failed("list", folder, error)),
         };
         ticket.finish(0);
+        self.storage.listed.add(folder, &listing);
         Ok(DatedListing {
             listing: Arc::new(listing),
             // A store of files reads the entries of a folder one by one.
@@ -287,6 +292,67 @@ impl ObjectFiles<'_> {
         while removed.try_next().await.map_err(failed)?.is_some() {}
         ticket.finish(0);
         Ok(())
+    }
+
+    /// Asks the store for a whole file. Returns its bytes and its entity tag.
+    async fn fetch_whole(&self, file: &str) -> Result<(Bytes, Option<String>)> {
+        let ticket = self.storage.start(RequestKind::Get, file, None, None);
+        let mut answer = self
+            .get(file, None)
+            .await
+            .map_err(|error| self.storage.failed("read", file, error))?;
+        let meta = &mut answer.result.meta;
+        let (asked, tag) = (meta.size, meta.e_tag.take());
+        let bytes = self.body(file, answer).await?;
+        ticket.finish(bytes.len() as u64);
+        self.storage.check_len(file, &bytes, asked)?;
+        Ok((bytes, tag))
+    }
+
+    /// Asks the store for the end of a file.
+    async fn fetch_suffix(&self, file: &str, len: u64) -> Result<FileSuffix> {
+        let ticket = self
+            .storage
+            .start(RequestKind::Suffix, file, None, Some(len));
+        let result = match self.get(file, Some(GetRange::Suffix(len))).await {
+            Ok(result) => result,
+            // Azure has no suffix ranges.
+            Err(
+                object_store::Error::NotSupported { .. }
+                | object_store::Error::NotImplemented { .. },
+            ) => return self.storage.suffix_by_size(file, len).await,
+            Err(error) => return Err(self.storage.suffix_failed(file, error).await),
+        };
+        let file_bytes = result.result.meta.size;
+        let bytes = self.body(file, result).await?;
+        ticket.finish(bytes.len() as u64);
+        self.storage.check_len(file, &bytes, len.min(file_bytes))?;
+        Ok(FileSuffix { bytes, file_bytes })
+    }
+
+    /// Asks the store for ranges, in the requests of a plan.
+    async fn fetch_planned(
+        &self,
+        file: &str,
+        ranges: &[Range<u64>],
+        plan: &RequestPlan,
+    ) -> Result<Vec<Bytes>> {
+        if plan.requests.len() > 1
+            && self.storage.location.is_files()
+            && let Some(buffers) = self.fetch_from_file(file, &plan.requests, ranges).await?
+        {
+            return plan.slices(&buffers);
+        }
+        let requests: Vec<_> = plan
+            .requests
+            .iter()
+            .map(|request| self.fetch(file, request.clone(), ranges))
+            .collect();
+        let buffers: Vec<Bytes> = stream::iter(requests)
+            .buffered(self.storage.io_options().parallel_requests.max(1))
+            .try_collect()
+            .await?;
+        plan.slices(&buffers)
     }
 
     /// Sends one request. `asked` are the ranges it serves, for error messages.

@@ -85,7 +85,7 @@ impl Storage {
         of_files!(self, place => place.read_files(files, &plans).await)
     }
 
-    fn plan(&self, file: &str, ranges: &[Range<u64>]) -> Result<RequestPlan> {
+    pub(super) fn plan(&self, file: &str, ranges: &[Range<u64>]) -> Result<RequestPlan> {
         coalesce::plan(ranges, &self.io_options()).context("file", || file.to_owned())
     }
 

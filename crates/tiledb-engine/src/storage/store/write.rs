@@ -22,7 +22,9 @@ impl Storage {
     /// A file of this name with other bytes exists, or the store fails.
     pub async fn create_file(&self, file: &str, bytes: Bytes) -> Result<()> {
         let created = of_files!(self, files => files.create(file, bytes.clone()).await)?;
-        if created == CreateOutcome::Exists && self.read(file).await? != bytes {
+        if created == CreateOutcome::Exists
+            && self.clone().without_disk_cache().read(file).await? != bytes
+        {
             let uri = self.location.uri_of(file);
             return Err(Error::already_exists(format!(
                 "{uri} exists with other contents"
