@@ -17,6 +17,7 @@ use super::description::{
     DRY_RUN, DescribeArray, DescriptionRequest, DescriptionRows, OptionValues, once,
 };
 use crate::dml::progress::RunningMaintenance;
+use crate::options::{byte_size, scaled};
 use crate::stores::budget::PoolBudget;
 
 /// The columns of a report.
@@ -70,23 +71,7 @@ fn number<T: std::str::FromStr>(option: &str, value: &str) -> Result<T> {
 
 /// A number of bytes: `100000`, `64 MiB`.
 fn bytes(option: &str, value: &str) -> Result<u64> {
-    const UNITS: [(&str, u64); 9] = [
-        ("", 1),
-        ("B", 1),
-        ("kB", 1000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("TiB", 1 << 40),
-    ];
-    let scaled = scaled(value, |unit| {
-        let mut units = UNITS.iter();
-        let found = units.find(|(name, _)| name.eq_ignore_ascii_case(unit));
-        found.map(|(_, bytes)| *bytes)
-    });
-    scaled.ok_or_else(|| expected(option, value, "a number of bytes, as '64 MiB'"))
+    byte_size(value).ok_or_else(|| expected(option, value, "a number of bytes, as '64 MiB'"))
 }
 
 /// A length of time: `90` seconds, `2 hours`, `7 days`.
@@ -103,15 +88,6 @@ fn duration(option: &str, value: &str) -> Result<Duration> {
     })
     .ok_or_else(|| expected(option, value, "a length of time, as '7 days'"));
     seconds.map(Duration::from_secs)
-}
-
-fn scaled(value: &str, unit: impl Fn(&str) -> Option<u64>) -> Option<u64> {
-    let value = value.trim();
-    let digits = value
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(value.len());
-    let (number, name) = value.split_at_checked(digits)?;
-    number.parse::<u64>().ok()?.checked_mul(unit(name.trim())?)
 }
 
 fn expected(option: &str, value: &str, what: &str) -> Error {

@@ -6,7 +6,10 @@
 //! subtle thing: DataFusion passes keys with the prefix to some functions and without it to others, so both are always
 //! accepted.
 
+mod byte_sizes;
+mod disk_cache;
 pub(crate) mod encryption;
+mod home;
 mod keys;
 pub(crate) mod names;
 mod network;
@@ -17,10 +20,14 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use disk_cache::cache_bytes;
 pub use keys::TileDbTableOptions;
 pub use read_only::ReadOnly;
 pub use tiledb_stores::most_similar;
 
+pub(crate) use byte_sizes::{byte_size, scaled};
+pub(crate) use disk_cache::DiskCacheSettings;
+pub(crate) use home::expand_home;
 pub(crate) use network::SharedLimits;
 
 pub(crate) use keys::{

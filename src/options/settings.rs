@@ -1,5 +1,5 @@
 //! Settings of a session: those that switch special ways of answering queries on and off, and what members of groups may
-//! make a session open, and limits of requests to object stores.
+//! make a session open, limits of requests to object stores, and the cache on disk.
 //!
 //! Each special way gives the same answer as the general one, faster, for some kind of query. A setting switches it
 //! off, to measure its gain or to work around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL`
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tiledb_engine::Error;
 use tiledb_engine::storage::ExternalMembers;
 
-use crate::options::{SharedLimits, most_similar};
+use crate::options::{DiskCacheSettings, SharedLimits, most_similar};
 
 const PREFIX: &str = "tiledb";
 
@@ -33,11 +33,19 @@ macro_rules! settings {
             /// How long object stores may take.
             #[serde(skip)]
             pub(crate) limits: SharedLimits,
+            /// Where bytes of object stores are kept.
+            #[serde(skip)]
+            pub(crate) cache: DiskCacheSettings,
         }
 
         impl Default for TileDbSettings {
             fn default() -> Self {
-                Self { $($name: true,)* external_members: ExternalMembers::None, limits: SharedLimits::default() }
+                Self {
+                    $($name: true,)*
+                    external_members: ExternalMembers::None,
+                    limits: SharedLimits::default(),
+                    cache: DiskCacheSettings::default(),
+                }
             }
         }
 
@@ -73,22 +81,23 @@ macro_rules! settings {
                     })?;
                     return Ok(());
                 }
-                if let Some(set) = self.limits.set(key, value) {
+                let set = self.limits.set(key, value).or_else(|| self.cache.set(key, value));
+                if let Some(set) = set {
                     return set.map_err(|why| {
                         DataFusionError::Configuration(format!("'{PREFIX}.{key}' {why}"))
                     });
                 }
                 let Some(switch) = self.switch(key) else {
                     let names = Self::NAMES.iter().copied().chain([EXTERNAL_MEMBERS]);
-                    let names = names.chain(SharedLimits::NAMES);
+                    let names = names.chain(SharedLimits::NAMES).chain(DiskCacheSettings::NAMES);
                     let similar = match most_similar(key, names) {
                         Some(similar) => format!("; did you mean '{PREFIX}.{similar}'?"),
                         None => String::new(),
                     };
-                    let limits = SharedLimits::NAMES.join(", ");
+                    let others = [&SharedLimits::NAMES[..], &DiskCacheSettings::NAMES].concat().join(", ");
                     let known = Self::NAMES.join(", ");
                     return Err(DataFusionError::Configuration(format!(
-                        "there is no setting '{PREFIX}.{key}' of a session{similar} (there are {known}, {EXTERNAL_MEMBERS}, {limits})"
+                        "there is no setting '{PREFIX}.{key}' of a session{similar} (there are {known}, {EXTERNAL_MEMBERS}, {others})"
                     )));
                 };
                 *switch = value.to_ascii_lowercase().parse().map_err(|_| {
@@ -110,6 +119,7 @@ macro_rules! settings {
                     description: "Members of groups and arrays of labels outside the attached folder: none, same_store, or URL prefixes with commas between them.",
                 }];
                 entries.extend(self.limits.entries(PREFIX));
+                entries.extend(self.cache.entries(PREFIX));
                 entries
             }
         }

@@ -117,7 +117,7 @@ pub(super) fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     chains::install(builder);
     written::install(builder);
 
-    share_limits(builder);
+    share_settings(builder)?;
     let options = Arc::clone(builder.config().get_or_insert_default().options());
     let from_session = || TableOptions::default_from_session_config(&options);
     let table_options = builder.table_options().get_or_insert_with(from_session);
@@ -152,19 +152,24 @@ pub(super) fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     Ok(())
 }
 
-/// Gives a session limits of its own: those of its registry of stores, or others that no session shares.
-fn share_limits(builder: &mut SessionStateBuilder) {
+/// Gives a session limits of its own: those of its registry of stores, or others that no session shares. The cache on disk is that
+/// of its engine.
+fn share_settings(builder: &mut SessionStateBuilder) -> Result<()> {
     let factories = builder.table_factories().get_or_insert_default();
     if factories.contains_key(STORED_AS) {
-        return;
+        return Ok(());
     }
+    let env = Arc::clone(builder.runtime_env().get_or_insert_default());
     let config = builder.config().get_or_insert_default();
     let mut settings = TileDbSettings::of(config.options());
     settings.limits = match config.get_extension::<StoreRegistry>() {
         Some(registry) => registry.limits().clone(),
         None => settings.limits.unshared(),
     };
+    let runtime = ArrayRuntime::of_config(config, env);
+    settings.cache = settings.cache.of_engine(runtime.engine())?;
     config.options_mut().extensions.insert(settings);
+    Ok(())
 }
 
 /// Whether a session has everything that can only be added by rebuilding it.

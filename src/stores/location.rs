@@ -1,7 +1,5 @@
 //! The location of a path or URL in a statement, and the key to read it with.
 
-use std::borrow::Cow;
-use std::path::is_separator;
 use std::sync::Arc;
 
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -13,6 +11,7 @@ use url::Url;
 
 use crate::options::TableOptions;
 use crate::options::encryption::key_of_environment;
+pub(crate) use crate::options::expand_home;
 use crate::stores::budget::PoolBudget;
 use crate::stores::runtime::ArrayRuntime;
 
@@ -27,18 +26,6 @@ const SIGNATURES: [&str; 8] = [
     "X-Amz-Security-Token",
     "X-Goog-Signature",
 ];
-
-/// A user's path with the home folder in place of a leading `~`.
-///
-/// Paths that come from storage are not expanded: a member of a group may be called `~`.
-pub(crate) fn expand_home(path: &str) -> Cow<'_, str> {
-    let rest = path.strip_prefix('~');
-    let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with(is_separator));
-    match (rest, std::env::home_dir()) {
-        (Some(rest), Some(home)) => Cow::Owned(format!("{}{rest}", home.display())),
-        _ => Cow::Borrowed(path),
-    }
-}
 
 /// The location of a user's `path`: on this machine, in a store that the program registered, or in one that the engine makes.
 pub(crate) fn locate(path: &str, runtime: &ArrayRuntime) -> Result<Location> {
@@ -60,9 +47,9 @@ pub(crate) fn locate(path: &str, runtime: &ArrayRuntime) -> Result<Location> {
     }
     let url = url.map_err(|e| bad(e.to_string()))?;
     match runtime.session_store(&url) {
-        Some(store) => {
+        Some(found) => {
             let path_in_store = Path::from_url_path(url.path()).map_err(|e| bad(e.to_string()))?;
-            Ok(Location::new(store, path_in_store, path))
+            Ok(Location::new(found.store, path_in_store, path).with_address(found.address))
         }
         None => Location::open_within(path, runtime.engine(), &runtime.limits()),
     }

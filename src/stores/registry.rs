@@ -7,6 +7,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
 use object_store::ObjectStore;
 use tiledb_engine::{Engine, Location};
+use tiledb_stores::StoreAddress;
 use url::Url;
 
 use crate::error::to_datafusion_error;
@@ -139,6 +140,20 @@ impl ObjectStoreRegistry for StoreRegistry {
     }
 
     fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        self.find(url).map(|found| found.store)
+    }
+}
+
+/// A store of a registry.
+pub(crate) struct FoundStore {
+    pub store: Arc<dyn ObjectStore>,
+    /// The endpoint and the bucket, if the engine made the store.
+    pub address: Option<StoreAddress>,
+}
+
+impl StoreRegistry {
+    /// The store of a URL, with its address if the engine made it.
+    pub(crate) fn find(&self, url: &Url) -> Result<FoundStore> {
         let registered = match root_with_user(url) {
             None => Some(url.clone()),
             Some(root) => self.alias(|kept| kept.registered.as_deref() == Some(&root)),
@@ -146,7 +161,10 @@ impl ObjectStoreRegistry for StoreRegistry {
         if let Some(registered) = registered
             && let Ok(store) = self.inner.get_store(&registered)
         {
-            return Ok(store);
+            return Ok(FoundStore {
+                store,
+                address: None,
+            });
         }
         let location = Location::open_within(url.as_str(), &self.engine, &self.limits.get());
         let location = location.map_err(to_datafusion_error)?;
@@ -156,7 +174,9 @@ impl ObjectStoreRegistry for StoreRegistry {
                 Some(alias) => alias,
                 None => self.keep(None, Arc::clone(store))?,
             };
-        self.inner.get_store(&alias)
+        let address = self.engine.stores().address(store);
+        let store = self.inner.get_store(&alias)?;
+        Ok(FoundStore { store, address })
     }
 }
 

@@ -4,15 +4,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use datafusion::catalog::Session;
-use datafusion::execution::object_store::ObjectStoreRegistry;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use object_store::ObjectStore;
 use tiledb_engine::Engine;
 use tiledb_stores::NetworkLimits;
 use url::Url;
 
-use super::registry::StoreRegistry;
+use super::registry::{FoundStore, StoreRegistry};
 use crate::options::SharedLimits;
 use crate::options::settings::TileDbSettings;
 
@@ -82,11 +80,15 @@ impl ArrayRuntime {
 
     /// The store of the session for a URL. DataFusion's own registry would confuse the containers of an account of Azure, so it
     /// isn't asked for a URL with a user.
-    pub(crate) fn session_store(&self, url: &Url) -> Option<Arc<dyn ObjectStore>> {
+    pub(crate) fn session_store(&self, url: &Url) -> Option<FoundStore> {
         match &self.registry {
-            Some(registry) => registry.get_store(url).ok(),
+            Some(registry) => registry.find(url).ok(),
             None if url.username().is_empty() && url.password().is_none() => {
-                self.env.object_store_registry.get_store(url).ok()
+                let store = self.env.object_store_registry.get_store(url).ok()?;
+                Some(FoundStore {
+                    store,
+                    address: None,
+                })
             }
             None => None,
         }

@@ -14,7 +14,20 @@ pub(super) struct PublishedCounters {
     counters: Arc<ScanMetrics>,
     counts: Vec<Count>,
     times: Vec<Time>,
+    /// Counters that most scans leave at zero, which are shown only if they count something.
+    rare: Vec<RareCounter>,
+    set: ExecutionPlanMetricsSet,
+    partition: usize,
 }
+
+/// A counter that is shown once it counts something.
+struct RareCounter {
+    name: &'static str,
+    shown: Option<Count>,
+}
+
+/// The counters of the cache on disk, which has nothing of local arrays.
+const RARE: [&str; 2] = ["disk_cache_hits", "bytes_from_disk_cache"];
 
 impl PublishedCounters {
     pub(super) fn new(
@@ -24,6 +37,9 @@ impl PublishedCounters {
     ) -> Self {
         let (mut counts, mut times) = (Vec::new(), Vec::new());
         for (name, _) in counters.all() {
+            if RARE.contains(&name) {
+                continue;
+            }
             match name.strip_suffix("_nanos") {
                 Some(name) => {
                     let name = format!("{name}_time");
@@ -36,20 +52,31 @@ impl PublishedCounters {
             counters,
             counts,
             times,
+            rare: RARE.map(|name| RareCounter { name, shown: None }).into(),
+            set: set.clone(),
+            partition,
         }
     }
 
-    pub(super) fn update(&self) {
+    pub(super) fn update(&mut self) {
         let (mut counts, mut times) = (self.counts.iter(), self.times.iter());
         for (name, count) in self.counters.all() {
-            if name.ends_with("_nanos") {
+            let value = usize::try_from(count.get()).unwrap_or(usize::MAX);
+            let rare = self.rare.iter_mut().find(|rare| rare.name == name);
+            if let Some(rare) = rare {
+                if value > 0 {
+                    let shown = rare.shown.get_or_insert_with(|| {
+                        MetricBuilder::new(&self.set).counter(name, self.partition)
+                    });
+                    shown.add(value.saturating_sub(shown.value()));
+                }
+            } else if name.ends_with("_nanos") {
                 if let Some(time) = times.next() {
                     let known = u64::try_from(time.value()).unwrap_or(u64::MAX);
                     let more = count.get().saturating_sub(known);
                     time.add_duration(std::time::Duration::from_nanos(more));
                 }
             } else if let Some(metric) = counts.next() {
-                let value = usize::try_from(count.get()).unwrap_or(usize::MAX);
                 metric.add(value.saturating_sub(metric.value()));
             }
         }

@@ -170,7 +170,7 @@ impl TileDbSource {
             .with_runtime_filter(filter)
             .with_order(self.worthwhile_order())
             .with_row_order(self.arrangement.row_order().cloned(), self.pace());
-        let published = PublishedCounters::new(&self.metrics, partition, counters);
+        let mut published = PublishedCounters::new(&self.metrics, partition, counters);
         let batches = with_labels(read_units(scan, units), self.planned.labels.clone(), budget);
         let batch_size = context.session_config().batch_size();
         let schema = Arc::clone(&self.planned.schema);
