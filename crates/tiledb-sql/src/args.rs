@@ -10,6 +10,7 @@ use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreMode;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_options::MaxRows;
+use datafusion_tiledb::options::cache_bytes;
 
 use crate::check::CheckArgs;
 use crate::maintain::{ConsolidateArgs, VacuumArgs};
@@ -149,6 +150,14 @@ pub struct Args {
     #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
     pub disk_limit: Option<usize>,
 
+    /// Keep bytes of arrays in object stores in this folder, for later queries and sessions
+    #[arg(long, value_name = "FOLDER")]
+    pub cache_dir: Option<String>,
+
+    /// Limit the disk space of --cache-dir, e.g. 50g [default: 10 GB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_cache_size)]
+    pub cache_size: Option<String>,
+
     /// Print the requests made to storage: disabled, summary or trace
     #[arg(long, value_name = "MODE", default_value_t = InstrumentedObjectStoreMode::Disabled)]
     pub object_store_profiling: InstrumentedObjectStoreMode,
@@ -238,6 +247,14 @@ fn parse_size(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "larger than this machine can address".to_owned())
 }
 
+/// A size that `SET tiledb.cache_size` takes, too.
+fn parse_cache_size(text: &str) -> Result<String, String> {
+    match cache_bytes(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(why) => Err(format!("it {why}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,6 +276,20 @@ mod tests {
         assert!(parse_size("g").is_err());
         assert!(parse_size("5x").is_err());
         assert!(parse_size("99999999999t").is_err());
+    }
+
+    #[test]
+    fn sizes_of_the_cache_are_checked() {
+        for size in ["50g", "10 GB", "16 MiB"] {
+            let args = Args::parse_from(["tiledb-sql", "--cache-dir", "x", "--cache-size", size]);
+            assert_eq!(args.cache_size.as_deref(), Some(size));
+        }
+        for size in ["much", "0", "15m"] {
+            let error = Args::try_parse_from(["tiledb-sql", "--cache-size", size]).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(&format!("found '{size}'")), "{error}");
+            assert!(error.contains("at least 16 MiB"), "{error}");
+        }
     }
 
     #[test]

@@ -52,13 +52,18 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
+use datafusion_tiledb::Engine;
 use tokio::runtime;
 
 use crate::args::Args;
+use crate::shell::Shell;
 
 /// An interrupted statement may still wait for something that never comes, such as input from a pipe. At the end it has this
 /// much time to remove its files.
 const FAREWELL: Duration = Duration::from_millis(300);
+
+/// A slow disk has this much time to write the last bytes of the cache.
+const LAST_WRITES: Duration = Duration::from_secs(10);
 
 /// glibc doesn't adapt to larger blocks; among smaller ones, the largest decides.
 const LARGE_BLOCK: usize = 31 << 20;
@@ -122,6 +127,10 @@ async fn run(args: Args) -> datafusion::error::Result<ExitCode> {
     }
     let mut shell = session::open(&args).await?;
     let code = shell.run(args).await;
+    Shell::print_warnings();
+    // Another shell can use the cache at once, and has the last bytes, too.
+    let closing = Engine::shared();
+    let _ = tokio::time::timeout(LAST_WRITES, closing.close_disk_cache()).await;
     // A program that reads the results has them all before the shell ends.
     std::mem::take(&mut shell.printing.output).close()?;
     Ok(code)

@@ -94,6 +94,7 @@ pub async fn open(args: &Args) -> Result<Shell> {
     let ctx = SessionContext::new_with_state(state).enable_url_table();
     ctx.refresh_catalogs().await?;
     datafusion_tiledb::register(&ctx).map_err(to_datafusion_error)?;
+    set_cache(&ctx, args)?;
     register_formats(&ctx)?;
     register_functions(&ctx);
 
@@ -114,6 +115,22 @@ pub async fn open(args: &Args) -> Result<Shell> {
         shell.variables.set(name, value)?;
     }
     Ok(shell)
+}
+
+/// Sets where bytes of object stores are kept. The size comes first, so that the cache has it from the beginning.
+fn set_cache(ctx: &SessionContext, args: &Args) -> Result<()> {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let options = state.config_mut().options_mut();
+    for (name, value) in [
+        ("tiledb.cache_size", &args.cache_size),
+        ("tiledb.cache_dir", &args.cache_dir),
+    ] {
+        if let Some(value) = value {
+            options.set(name, value)?;
+        }
+    }
+    Ok(())
 }
 
 /// The memory that queries may take, as a share of the memory of the machine or the container; `None` if that is unknown.

@@ -12,6 +12,7 @@ use std::time::Instant;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{ExplainFormat, LogicalPlan};
 use datafusion::prelude::SessionContext;
+use datafusion_tiledb::Engine;
 use datafusion_tiledb::session::{self, StartedStatement, in_one_statement};
 use zeroize::Zeroizing;
 
@@ -105,6 +106,7 @@ impl Shell {
         let running = Interruptible::begin();
         let _runs = running.statement();
         let ran = running.run(self.uninterrupted(&sql, &running)).await;
+        Self::print_warnings();
         match ran {
             Some(result) if !running.is_interrupted() || result.is_ok() => result,
             _ => Err(report::interrupt()),
@@ -162,6 +164,14 @@ impl Shell {
             self.print_notice(notice);
         }
         Ok(())
+    }
+
+    /// Prints why the cache on disk isn't used, once.
+    pub fn print_warnings() {
+        for warning in Engine::shared().take_disk_cache_warnings() {
+            // If stderr is closed, nobody can be warned.
+            let _ = writeln!(std::io::stderr(), "Warning: {}", report::masked(&warning));
+        }
     }
 
     fn print_notice(&self, notice: Option<String>) {
