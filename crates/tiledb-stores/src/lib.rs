@@ -20,9 +20,9 @@
     )
 )]
 
-mod cache_options;
 #[cfg(feature = "transport")]
 mod by_folders;
+mod cache_options;
 #[cfg(feature = "transport")]
 mod cloud_store;
 #[cfg(feature = "cache")]

@@ -213,7 +213,10 @@ impl ScanContext {
             let (fetched, volume) = self.fetch_jointly(list, &storage).await?;
             let [hits, kept, found] = [reads.hits(), reads.bytes(), reads.files()]
                 .map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-            self.count_fetched(volume.files.saturating_sub(found), volume.bytes.saturating_sub(kept as u64))?;
+            self.count_fetched(
+                volume.files.saturating_sub(found),
+                volume.bytes.saturating_sub(kept as u64),
+            )?;
             self.metrics.disk_cache_hits.add(hits);
             self.metrics.bytes_from_disk_cache.add(kept);
             fetched
