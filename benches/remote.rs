@@ -13,6 +13,7 @@
 #![allow(
     missing_docs,
     dead_code,
+    unused_imports,
     clippy::expect_used,
     clippy::print_stdout,
     clippy::cast_precision_loss,

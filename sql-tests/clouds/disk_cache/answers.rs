@@ -141,13 +141,16 @@ async fn encrypted_arrays_stay_encrypted() -> Result<(), Failed> {
     expect(&refused, "encrypt")
 }
 
+/// What happens to the bytes of a file.
+type Damage = fn(Vec<u8>) -> Vec<u8>;
+
 trial!(damage_is_fetched_anew);
 /// Files of the cache that were damaged, cut or removed never change an answer.
 async fn damage_is_fetched_anew() -> Result<(), Failed> {
     let cached = CachedCloud::start()?;
     arrange_sparse(&cached.cloud).await?;
     let sql = ["SELECT count(v) AS n, sum(v) AS s FROM 's3://data/sparse' WHERE kind <> ''"];
-    let damages: [(&str, fn(Vec<u8>) -> Vec<u8>); 4] = [
+    let damages: [(&str, Damage); 4] = [
         ("changed bytes", |bytes| {
             let flip = |(at, byte): (usize, u8)| if at % 1009 == 8 { byte ^ 0x55 } else { byte };
             bytes.into_iter().enumerate().map(flip).collect()
