@@ -242,7 +242,8 @@ impl ScanContext {
         let requests = list.files().max(1) as u64;
         let worthwhile = storage.round_trip_bytes().saturating_mul(requests);
         let most = worthwhile.min(self.memory.share() as u64 / JOINT_PART);
-        joint.fetch(list, most, storage).await
+        // Its future would make those of all scans large.
+        Box::pin(joint.fetch(list, most, storage)).await
     }
 
     fn count_fetched(&self, requests: usize, bytes: u64) -> Result<()> {

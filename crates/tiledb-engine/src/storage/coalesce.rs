@@ -7,8 +7,53 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::store::IoOptions;
+use super::link::LinkEstimate;
 use crate::error::{Error, Result};
+
+/// The number of gaps that may be read over in the time of a round trip.
+const GAPS_PER_ROUND_TRIP: u64 = 10;
+/// The bounds of the size up to which ranges share a request, in stores behind a network.
+const SMALLEST_REQUEST_BYTES: u64 = 1 << 20;
+pub(super) const LARGEST_REQUEST_BYTES: u64 = 16 << 20;
+/// The part of such a request that may be gaps: a fifth.
+const UNWANTED_PART: u64 = 5;
+/// The requests to such a store that one read of a file sends at once.
+const PARALLEL_REQUESTS: usize = 64;
+
+/// How ranges are coalesced into requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IoOptions {
+    /// Ranges at most this far apart are read together.
+    pub gap_bytes: u64,
+    /// Ranges are not joined beyond this request size.
+    pub request_bytes: u64,
+    /// The gaps of a request are one gap, or at most its bytes divided by this number.
+    pub unwanted_part: u64,
+    /// The number of requests of one call that run in parallel.
+    pub parallel_requests: usize,
+}
+
+impl IoOptions {
+    /// For files of this machine, where a request costs as much as reading some kilobytes.
+    pub const LOCAL: Self = Self {
+        gap_bytes: 64 << 10,
+        request_bytes: 16 << 20,
+        unwanted_part: 1,
+        parallel_requests: 4,
+    };
+
+    /// For stores behind a network. Neighbouring ranges share a request until it is worth a round trip, and gaps worth a tenth of
+    /// one are read over.
+    pub(super) fn of_link(link: LinkEstimate) -> Self {
+        let round_trip = link.round_trip_bytes();
+        Self {
+            gap_bytes: round_trip / GAPS_PER_ROUND_TRIP,
+            request_bytes: round_trip.clamp(SMALLEST_REQUEST_BYTES, LARGEST_REQUEST_BYTES),
+            unwanted_part: UNWANTED_PART,
+            parallel_requests: PARALLEL_REQUESTS,
+        }
+    }
+}
 
 /// The requests for a list of ranges, sorted and disjoint, and the slice of them that each range is.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,7 +4,9 @@
 //! can't be opened, the engine goes without it and says so once.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "cache")]
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tiledb_stores::{DiskCacheOptions, SMALLEST_CACHE_BYTES};
 

@@ -35,10 +35,11 @@ pub use file_write::{FileEvent, recorder};
 pub use listing::believed;
 
 pub use cache::{CacheKey, CacheStats, MetadataCache};
+pub use coalesce::IoOptions;
 pub use engine::{ClockTicks, Engine, EngineOptions, WeakEngine};
 pub use external::{ExternalMembers, FollowedLink, LocationPrefix, MemberLink};
 pub use listing::{DatedListing, FileInfo, Listing, ListingReuse};
 pub use location::Location;
 pub use request_log::{CacheReads, IoCounters, IoCounts, LoggedRequest, RequestKind, RequestLog};
-pub use store::{ExpectedFiles, FileSuffix, IoOptions, STAGED_SUFFIX, Storage, Upload, Uploaded};
+pub use store::{ExpectedFiles, FileSuffix, STAGED_SUFFIX, Storage, Upload, Uploaded};
 pub use unfinished::once_finished;

@@ -46,6 +46,7 @@ use self::objects::ObjectFiles;
 use self::uncached::UnlistedFiles as ListedFiles;
 use super::buffers::FileBuffers;
 use super::cache::{CacheKey, MetadataCache};
+use super::coalesce::{self, IoOptions};
 use super::engine::Engine;
 use super::link::LinkEstimate;
 use super::listing::FileInfo;
@@ -295,7 +296,7 @@ impl Storage {
     /// The bytes that take as long as a round trip to the store.
     pub fn round_trip_bytes(&self) -> u64 {
         match self.link_estimate() {
-            Some(link) => link.round_trip_bytes().min(LARGEST_REQUEST_BYTES),
+            Some(link) => link.round_trip_bytes().min(coalesce::LARGEST_REQUEST_BYTES),
             None => self.io_options().gap_bytes,
         }
     }
@@ -419,50 +420,5 @@ impl From<&Storage> for Storage {
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Storage").field(&self.uri()).finish()
-    }
-}
-
-/// The number of gaps that may be read over in the time of a round trip.
-const GAPS_PER_ROUND_TRIP: u64 = 10;
-/// The bounds of the size up to which ranges share a request, in stores behind a network.
-const SMALLEST_REQUEST_BYTES: u64 = 1 << 20;
-const LARGEST_REQUEST_BYTES: u64 = 16 << 20;
-/// The part of such a request that may be gaps: a fifth.
-const UNWANTED_PART: u64 = 5;
-/// The requests to such a store that one read of a file sends at once.
-const PARALLEL_REQUESTS: usize = 64;
-
-/// How ranges are coalesced into requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IoOptions {
-    /// Ranges at most this far apart are read together.
-    pub gap_bytes: u64,
-    /// Ranges are not joined beyond this request size.
-    pub request_bytes: u64,
-    /// The gaps of a request are one gap, or at most its bytes divided by this number.
-    pub unwanted_part: u64,
-    /// The number of requests of one call that run in parallel.
-    pub parallel_requests: usize,
-}
-
-impl IoOptions {
-    /// For files of this machine, where a request costs as much as reading some kilobytes.
-    pub const LOCAL: Self = Self {
-        gap_bytes: 64 << 10,
-        request_bytes: 16 << 20,
-        unwanted_part: 1,
-        parallel_requests: 4,
-    };
-
-    /// For stores behind a network. Neighbouring ranges share a request until it is worth a round trip, and gaps worth a tenth of
-    /// one are read over.
-    fn of_link(link: LinkEstimate) -> Self {
-        let round_trip = link.round_trip_bytes();
-        Self {
-            gap_bytes: round_trip / GAPS_PER_ROUND_TRIP,
-            request_bytes: round_trip.clamp(SMALLEST_REQUEST_BYTES, LARGEST_REQUEST_BYTES),
-            unwanted_part: UNWANTED_PART,
-            parallel_requests: PARALLEL_REQUESTS,
-        }
     }
 }

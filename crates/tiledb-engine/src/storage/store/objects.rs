@@ -49,31 +49,11 @@ pub(super) struct ObjectFiles<'a> {
 
 impl FileAccess for ObjectFiles<'_> {
     async fn read(&self, file: &str) -> Result<Bytes> {
-        let cached = self.storage.cached_file(file).await;
-        if let Some(cached) = &cached
-            && let Some(kept) = cached.whole().await
-        {
-            return Ok(kept);
-        }
-        let (bytes, tag) = self.fetch_whole(file).await?;
-        if let Some(cached) = cached {
-            cached.insert_whole(&bytes, tag.as_deref());
-        }
-        Ok(bytes)
+        Box::pin(self.read_whole(file)).await
     }
 
     async fn read_suffix(&self, file: &str, len: u64) -> Result<FileSuffix> {
-        let cached = self.storage.cached_file(file).await;
-        if let Some(cached) = &cached
-            && let Some(kept) = cached.end(len).await
-        {
-            return Ok(kept);
-        }
-        let end = self.fetch_suffix(file, len).await?;
-        if let Some(cached) = cached {
-            cached.insert_end(&end);
-        }
-        Ok(end)
+        Box::pin(self.read_end(file, len)).await
     }
 
     async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<FileSuffix>> {
@@ -90,28 +70,7 @@ impl FileAccess for ObjectFiles<'_> {
         ranges: &[Range<u64>],
         plan: &RequestPlan,
     ) -> Result<Vec<Bytes>> {
-        let Some(cached) = self.storage.cached_file(file).await else {
-            return self.fetch_planned(file, ranges, plan).await;
-        };
-        let mut found = cached.ranges(ranges).await;
-        let missing = ranges.iter().zip(&found);
-        let missing: Vec<_> = missing
-            .filter(|(_, found)| found.is_none())
-            .map(|(range, _)| range.clone())
-            .collect();
-        if !missing.is_empty() {
-            let plan = self.storage.plan(file, &missing)?;
-            let fetched = self.fetch_planned(file, &missing, &plan).await?;
-            cached.insert_ranges(&missing, &plan, &fetched);
-            let mut fetched = fetched.into_iter();
-            for found in found.iter_mut().filter(|found| found.is_none()) {
-                *found = fetched.next();
-            }
-        }
-        found
-            .into_iter()
-            .collect::<Option<_>>()
-            .ok_or_else(|| Error::internal("fewer ranges came back than were asked for"))
+        Box::pin(self.read_ranges(file, ranges, plan)).await
     }
 
     async fn read_files(
@@ -253,6 +212,68 @@ impl FileAccess for ObjectFiles<'_> {
 }
 
 impl ObjectFiles<'_> {
+    /// The whole file, from the cache or the store. The future of a read is large, and those of its callers would hold it in
+    /// several places of their stacks, so [`FileAccess`] boxes it.
+    async fn read_whole(&self, file: &str) -> Result<Bytes> {
+        let cached = self.storage.cached_file(file).await;
+        if let Some(cached) = &cached
+            && let Some(kept) = cached.whole().await
+        {
+            return Ok(kept);
+        }
+        let (bytes, tag) = self.fetch_whole(file).await?;
+        if let Some(cached) = cached {
+            cached.insert_whole(&bytes, tag.as_deref());
+        }
+        Ok(bytes)
+    }
+
+    /// The end of a file, from the cache or the store.
+    async fn read_end(&self, file: &str, len: u64) -> Result<FileSuffix> {
+        let cached = self.storage.cached_file(file).await;
+        if let Some(cached) = &cached
+            && let Some(kept) = cached.end(len).await
+        {
+            return Ok(kept);
+        }
+        let end = self.fetch_suffix(file, len).await?;
+        if let Some(cached) = cached {
+            cached.insert_end(&end);
+        }
+        Ok(end)
+    }
+
+    /// The ranges of a file, each from the cache or the store.
+    async fn read_ranges(
+        &self,
+        file: &str,
+        ranges: &[Range<u64>],
+        plan: &RequestPlan,
+    ) -> Result<Vec<Bytes>> {
+        let Some(cached) = self.storage.cached_file(file).await else {
+            return self.fetch_planned(file, ranges, plan).await;
+        };
+        let mut found = cached.ranges(ranges).await;
+        let missing = ranges.iter().zip(&found);
+        let missing: Vec<_> = missing
+            .filter(|(_, found)| found.is_none())
+            .map(|(range, _)| range.clone())
+            .collect();
+        if !missing.is_empty() {
+            let plan = self.storage.plan(file, &missing)?;
+            let fetched = self.fetch_planned(file, &missing, &plan).await?;
+            cached.insert_ranges(&missing, &plan, &fetched);
+            let mut fetched = fetched.into_iter();
+            for found in found.iter_mut().filter(|found| found.is_none()) {
+                *found = fetched.next();
+            }
+        }
+        found
+            .into_iter()
+            .collect::<Option<_>>()
+            .ok_or_else(|| Error::internal("fewer ranges came back than were asked for"))
+    }
+
     async fn get(
         &self,
         file: &str,
