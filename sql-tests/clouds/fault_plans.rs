@@ -162,7 +162,7 @@ async fn follow(
         Ok(_) => {}
         Err(error) => is_clear(error)?,
     }
-    no_upload_is_open(cloud).await?;
+    cloud.no_upload_is_open().await?;
     let sum = "SELECT count(*) AS n, sum(v) AS s FROM 's3://data/t'";
     let left = rows(&cloud.session(), sum).await?;
     let holds = |(count, sum): (i64, i64)| left.contains(&format!("| {count} | {sum} |"));
@@ -209,14 +209,4 @@ fn is_clear(error: &str) -> Result<(), Failed> {
         return Err(format!("the error isn't clear ({wrong:?}): {error}").into());
     }
     Ok(())
-}
-
-async fn no_upload_is_open(cloud: &S3Cloud) -> Result<(), Failed> {
-    for _ in 0..100 {
-        if cloud.server.open_uploads() == 0 {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    Err(format!("{} uploads are open", cloud.server.open_uploads()).into())
 }

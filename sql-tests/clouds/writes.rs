@@ -21,17 +21,6 @@ fn expect(found: &str, part: &str) -> Result<(), Failed> {
     Err(format!("{found}\ndoes not contain {part}").into())
 }
 
-/// Waits until no upload in parts is open.
-async fn no_upload_is_open(cloud: &S3Cloud) -> Result<(), Failed> {
-    for _ in 0..100 {
-        if cloud.server.open_uploads() == 0 {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    Err(format!("{} uploads are open", cloud.server.open_uploads()).into())
-}
-
 trial!(failed_uploads);
 /// A statement that fails leaves the array as it was, and no upload open.
 async fn failed_uploads() -> Result<(), Failed> {
@@ -51,10 +40,10 @@ async fn failed_uploads() -> Result<(), Failed> {
     });
     expect(&error(&ctx, LARGE).await?, "s3:PutObject")?;
     cloud.server.clear_faults();
-    no_upload_is_open(&cloud).await?;
+    cloud.no_upload_is_open().await?;
     expect(&rows(&ctx, COUNT).await?, "| 1 |")?;
     rows(&ctx, LARGE).await?;
-    no_upload_is_open(&cloud).await?;
+    cloud.no_upload_is_open().await?;
     expect(&rows(&ctx, COUNT).await?, "| 2000001 |")
 }
 
@@ -74,7 +63,7 @@ async fn lost_answers() -> Result<(), Failed> {
     rows(&ctx, LARGE).await?;
     rows(&ctx, "DELETE FROM t WHERE x = 2").await?;
     cloud.server.clear_faults();
-    no_upload_is_open(&cloud).await?;
+    cloud.no_upload_is_open().await?;
     expect(&rows(&ctx, COUNT).await?, "| 2000003 |")
 }
 
@@ -112,7 +101,7 @@ async fn parts_at_once() -> Result<(), Failed> {
             .next()
             .is_some_and(|found| *found == written)
     );
-    no_upload_is_open(&cloud).await
+    cloud.no_upload_is_open().await
 }
 
 trial!(many_writers);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -68,6 +69,17 @@ impl S3Cloud {
             contents.insert(object.location, read.bytes().await?);
         }
         Ok(contents)
+    }
+
+    /// Waits until no upload in parts is open.
+    pub async fn no_upload_is_open(&self) -> Result<(), Failed> {
+        for _ in 0..100 {
+            if self.server.open_uploads() == 0 {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Err(format!("{} uploads are open", self.server.open_uploads()).into())
     }
 
     /// An engine of its own, with the owner's keys.

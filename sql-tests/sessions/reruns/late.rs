@@ -79,13 +79,13 @@ const QUERIES: [&str; 9] = [
 const FEW: usize = 4000;
 
 /// An array of four fragments, in a folder or in a store in memory.
-pub(super) struct Shelf {
+pub(super) struct ShelvedArray {
     uri: String,
     store: Option<Arc<dyn ObjectStore>>,
     _folder: tempfile::TempDir,
 }
 
-impl Shelf {
+impl ShelvedArray {
     /// Creates the array and fills it with so many rows.
     pub(super) async fn new(create: &str, rows: usize, is_local: bool) -> Result<Self, Failed> {
         let folder = tempfile::tempdir()?;
@@ -191,7 +191,7 @@ async fn planned(ctx: &SessionContext) -> Result<Vec<Waiting>, Failed> {
 /// The files go between planning and running.
 async fn late(create: &str, is_local: bool) -> Result<(), Failed> {
     for partitions in [1, 4] {
-        let shelf = Shelf::new(create, FEW, is_local).await?;
+        let shelf = ShelvedArray::new(create, FEW, is_local).await?;
         let ctx = shelf.open(partitions, "").await?;
         let plans = planned(&ctx).await?;
         shelf.vacuum().await?;
@@ -234,7 +234,7 @@ async fn late_after_changes(create: &str) -> Result<(), Failed> {
     let create = create.replace("[0, $LAST]", "[0, 4019]");
     for (number, (rows, answers)) in CHANGES.iter().enumerate() {
         for partitions in [1, 4] {
-            let shelf = Shelf::new(&create, FEW, number % 2 == 0).await?;
+            let shelf = ShelvedArray::new(&create, FEW, number % 2 == 0).await?;
             let ctx = shelf.open(partitions, "").await?;
             let plans = planned(&ctx).await?;
             let other = shelf.open(2, "").await?;
@@ -360,7 +360,7 @@ async fn late_at_each_request(create: &str) -> Result<(), Failed> {
 async fn too_late(create: &str) -> Result<(), Failed> {
     const MANY: usize = 400_000;
     for is_local in [true, false] {
-        let shelf = Shelf::new(create, MANY, is_local).await?;
+        let shelf = ShelvedArray::new(create, MANY, is_local).await?;
         let ctx = shelf.open(2, "").await?;
         // Otherwise the first one reads everything.
         let apart = "SET datafusion.execution.enable_file_stream_work_stealing = false";
@@ -398,7 +398,7 @@ async fn too_late(create: &str) -> Result<(), Failed> {
 
 /// A sparse fragment knows when its cells were written, so it still shows what the array held before; a dense one does not.
 async fn late_at_a_time(kind: &str, create: &str) -> Result<(), Failed> {
-    let shelf = Shelf::new(create, FEW, true).await?;
+    let shelf = ShelvedArray::new(create, FEW, true).await?;
     let ctx = shelf.session(4)?;
     let second = format!(
         "SELECT CAST(max(time) AS BIGINT) FROM \
@@ -438,7 +438,7 @@ async fn late_at_a_time(kind: &str, create: &str) -> Result<(), Failed> {
 /// An array stays as it was opened, or says that it cannot.
 async fn late_without_sql(create: &str) -> Result<(), Failed> {
     for partitions in [1, 4] {
-        let shelf = Shelf::new(create, FEW, true).await?;
+        let shelf = ShelvedArray::new(create, FEW, true).await?;
         let array = Array::open(&shelf.uri).await?;
         let scan = || array.scan().columns(["x", "v"]).partitions(partitions);
         let expected = sorted(&scan().collect().await?);

@@ -10,7 +10,7 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use libtest_mimic::Failed;
 
-use super::late::{KINDS, Shelf};
+use super::late::{KINDS, ShelvedArray};
 use crate::support::trials::SqlTrial;
 use crate::{block_on, trial};
 
@@ -32,7 +32,7 @@ const QUERY: &str = "SELECT sum(v), count(*) FROM t WHERE x BETWEEN 2 AND 399990
 
 async fn in_any_order(create: &str) -> Result<(), Failed> {
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]] {
-        let shelf = Shelf::new(create, ROWS, false).await?;
+        let shelf = ShelvedArray::new(create, ROWS, false).await?;
         let ctx = shelf.open(4, "").await?;
         let expected = states(&ctx, partial_aggregate(&ctx).await?, order).await?;
         let plan = partial_aggregate(&ctx).await?;

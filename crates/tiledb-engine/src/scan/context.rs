@@ -252,7 +252,7 @@ impl ScanContext {
         Ok(())
     }
 
-    /// Whether a scan that reads so many bytes of each unit in vain loses less than a round trip.
+    /// Whether reading `unit_bytes` of each unit in vain costs the scan less than a round trip.
     pub(super) fn is_worth_a_round_trip(&self, unit_bytes: u64) -> bool {
         let bytes = unit_bytes.saturating_mul(self.plan.unit_count());
         self.storage.is_remote() && bytes <= self.storage.round_trip_bytes()

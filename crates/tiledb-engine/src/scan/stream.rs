@@ -288,7 +288,7 @@ impl RunningUnit {
         true
     }
 
-    /// Whether another unit may be started, after units of so many bytes whose requests aren't sent yet.
+    /// Whether another unit may be started. The units that were started last take `started_bytes`; their requests aren't sent yet.
     fn has_room(&self, started_bytes: u64) -> bool {
         let few = self.in_flight.len() < self.width || self.link_has_room(started_bytes);
         let most = BYTES_IN_FLIGHT

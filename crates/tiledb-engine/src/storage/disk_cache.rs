@@ -90,7 +90,7 @@ impl DiskCacheState {
 
 #[cfg(not(feature = "cache"))]
 impl EngineDiskCache {
-    /// There is no cache to close.
+    /// Does nothing, because this build has no cache.
     pub async fn close(&self) {}
 }
 

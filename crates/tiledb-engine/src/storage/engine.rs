@@ -187,7 +187,7 @@ impl Engine {
     /// a program writes what is still in memory.
     ///
     /// # Errors
-    /// The capacity is too small, or this build has no cache.
+    /// Fails if the capacity is too small, or if the program was built without the feature `cache`.
     pub fn set_disk_cache(&self, options: Option<DiskCacheOptions>) -> Result<()> {
         self.0.disk_cache.set(options)
     }

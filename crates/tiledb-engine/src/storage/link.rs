@@ -15,7 +15,7 @@ const FIRST_BANDWIDTH: f64 = 100e6;
 /// The bounds of the estimates, so that no single sample makes them useless.
 const LATENCIES: (f64, f64) = (0.0002, 2.0);
 const BANDWIDTHS: (f64, f64) = (1e6, 20e9);
-/// A sample of the bandwidth comes from at least so many bytes, in so many seconds.
+/// The fewest bytes, and the shortest time in seconds, that make a sample of the bandwidth.
 const SAMPLE_BYTES: u64 = 256 << 10;
 const SAMPLE_SECONDS: f64 = 0.001;
 /// The fewest bytes to keep on the way, where the estimate is lower.
@@ -135,7 +135,7 @@ impl StoreLink {
         self.state().asked
     }
 
-    /// Begins a request for so many bytes, as far as that is known.
+    /// Begins a request for `asked` bytes. A request whose size is unknown asks for 0.
     pub fn begin(self: &Arc<Self>, asked: u64) -> LinkRequest {
         self.begin_at(asked, Instant::now())
     }

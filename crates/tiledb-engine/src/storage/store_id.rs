@@ -25,7 +25,7 @@ struct KnownStore {
 }
 
 impl StoreId {
-    /// The same id and link for the same store while it exists.
+    /// Returns the id and the link of a store. Both stay the same while the store exists.
     pub fn of(store: &Arc<dyn ObjectStore>) -> (Self, Arc<StoreLink>) {
         // Stores belong to the process: engines may share one, and locations are compared across engines.
         static KNOWN: Mutex<Vec<KnownStore>> = Mutex::new(Vec::new());

@@ -15,7 +15,7 @@ use super::{footers, schemas};
 
 /// The most bytes of enumerations, and of schemas, that are read before it is known which of them are needed.
 const MOST_SCHEMA_BYTES: u64 = 1 << 20;
-/// The most bytes of other files that are read whole. Larger ones, and those behind them, are read when they are needed.
+/// The most bytes of other files that are read whole. Files that don't fit are read when they are needed.
 const MOST_WHOLE_BYTES: u64 = 32 << 20;
 /// The most ends of metadata files. The others are read in chunks, so that the memory of an open array doesn't grow with its
 /// fragments.
@@ -45,7 +45,7 @@ pub(super) async fn read_ahead(
         .await
 }
 
-/// The files that fit into so many bytes together. The store says how long each is, and is not trusted.
+/// The files that fit into `most_bytes` together. Their sizes come from the store and may be wrong.
 fn fitting(files: impl Iterator<Item = (String, u64)>, most_bytes: u64) -> Vec<String> {
     let mut left = most_bytes;
     let fits = files.filter_map(|(file, bytes)| {

@@ -36,7 +36,7 @@ pub(super) fn unread(
     window: &OpenWindow,
     most_bytes: u64,
 ) -> Vec<String> {
-    // The store says how long each file is, and is not trusted.
+    // The sizes come from the store and may be wrong.
     let sum = |bytes: u64, more: u64| bytes.saturating_add(more);
     let newest = directory.schema_at(window).ok();
     let sizes = directory.schemas().iter().map(|file| file.info.bytes);

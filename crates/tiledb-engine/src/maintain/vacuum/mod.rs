@@ -129,7 +129,7 @@ impl VacuumProgress {
 }
 
 impl VacuumProgress {
-    /// Counts a finished step, which freed so many bytes.
+    /// Counts a finished step and the bytes that it freed.
     fn add(&self, bytes: u64) {
         self.done.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -377,7 +377,7 @@ impl FragmentFolders {
         Ok(Self { tree })
     }
 
-    /// The removal of a folder; `None` if it has no bytes.
+    /// Returns the step that removes a folder, or `None` if the folder holds no bytes.
     async fn removal(
         &self,
         storage: &Storage,

@@ -7,8 +7,9 @@
 //!
 //! The subtle thing is what may be kept. A name that is unique for ever always means the same bytes. The lists of commits and the
 //! conditions of deletes are rewritten in place, so their key also has the entity tag from the listing. Everything else is never kept.
-//! And nothing is looked for before this storage has listed something in the same folder: a user who may not list the array doesn't get its
-//! bytes, although somebody else has fetched them before.
+//! A storage doesn't look into the cache
+//! before it has listed something in the same folder: a user who may not list the array doesn't get its bytes, even if somebody else
+//! has fetched them.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -172,7 +172,12 @@ impl FileAccess for ObjectFiles<'_> {
         };
         let paths = files.iter().map(|file| self.storage.location.path_of(file));
         let paths = paths.map(Ok).collect::<Vec<_>>();
-        self.remove(first, stream::iter(paths).boxed()).await
+        // The store doesn't say which of them it refused.
+        let what = match files.len() {
+            1 => first.clone(),
+            count => format!("{first} or one of {} other files", count - 1),
+        };
+        self.remove(&what, stream::iter(paths).boxed()).await
     }
 
     async fn remove_folder(&self, folder: &str) -> Result<()> {
@@ -339,8 +344,8 @@ impl ObjectFiles<'_> {
         let ticket = self
             .storage
             .start(RequestKind::Suffix, file, None, Some(len));
-        let result = match self.get(file, Some(GetRange::Suffix(len))).await {
-            Ok(result) => result,
+        let answer = match self.get(file, Some(GetRange::Suffix(len))).await {
+            Ok(answer) => answer,
             // Azure has no suffix ranges.
             Err(
                 object_store::Error::NotSupported { .. }
@@ -348,8 +353,8 @@ impl ObjectFiles<'_> {
             ) => return self.storage.suffix_by_size(file, len).await,
             Err(error) => return Err(self.storage.suffix_failed(file, error).await),
         };
-        let file_bytes = result.result.meta.size;
-        let bytes = self.body(file, result).await?;
+        let file_bytes = answer.result.meta.size;
+        let bytes = self.body(file, answer).await?;
         ticket.finish(bytes.len() as u64);
         self.storage.check_len(file, &bytes, len.min(file_bytes))?;
         Ok(FileSuffix { bytes, file_bytes })
@@ -386,11 +391,11 @@ impl ObjectFiles<'_> {
         let (kind, start) = (RequestKind::Range, Some(request.start));
         let ticket = self.storage.start(kind, file, start, Some(len));
         let range = Some(GetRange::Bounded(request.clone()));
-        let result = match self.get(file, range).await {
-            Ok(result) => result,
+        let answer = match self.get(file, range).await {
+            Ok(answer) => answer,
             Err(error) => return Err(self.storage.range_failed(file, error, asked).await),
         };
-        let GetResult { meta, range, .. } = &result.result;
+        let GetResult { meta, range, .. } = &answer.result;
         if meta.size < request.end {
             return Err(self.storage.truncated(file, meta.size, asked));
         }
@@ -399,7 +404,7 @@ impl ObjectFiles<'_> {
                 "the store answered with bytes {range:?} of {file} instead of {request:?}"
             )));
         }
-        let bytes = self.body(file, result).await?;
+        let bytes = self.body(file, answer).await?;
         ticket.finish(bytes.len() as u64);
         self.storage.check_len(file, &bytes, len)?;
         Ok(bytes)
