@@ -184,6 +184,11 @@ impl World {
         self.state().now_us / 1000
     }
 
+    /// The time since the epoch.
+    pub fn now(&self) -> Duration {
+        Duration::from_micros(self.state().now_us)
+    }
+
     /// The next number that the seed gives.
     pub fn random(&self) -> u64 {
         self.state().next_random()

@@ -23,6 +23,7 @@ mod listing;
 mod location;
 mod remote;
 mod request_log;
+mod stopwatch;
 mod store;
 mod store_id;
 #[cfg(test)]

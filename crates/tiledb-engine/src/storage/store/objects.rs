@@ -9,7 +9,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::try_join_all;
@@ -35,6 +34,7 @@ use crate::storage::file_write::CreateOutcome;
 use crate::storage::link::LinkRequest;
 use crate::storage::listing::{DatedListing, FolderState, Listing, ListingReuse};
 use crate::storage::request_log::RequestKind;
+use crate::storage::stopwatch::Stopwatch;
 
 /// An answer, with the request that measures the way to the store.
 struct TimedAnswer {
@@ -190,9 +190,9 @@ impl FileAccess for ObjectFiles<'_> {
     async fn list(&self, folder: &str, _: Option<ListingReuse>) -> Result<DatedListing> {
         let ticket = self.storage.start(RequestKind::List, folder, None, None);
         let path = self.storage.location.path_of(folder);
-        let began = Instant::now();
+        let watch = Stopwatch::start();
         let listed = self.storage.store().list_with_delimiter(Some(&path)).await;
-        let took = began.elapsed();
+        let took = watch.elapsed();
         let (listing, entries) = match listed {
             Ok(listed) => {
                 let entries = listed.objects.len() + listed.common_prefixes.len();
