@@ -20,8 +20,10 @@ use crate::scan::source::TileDbSource;
 pub(crate) type TableIdentity = Arc<dyn Any + Send + Sync>;
 
 /// The snapshots that the scans of one statement share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct StatementSnapshots {
+    /// How often the statement scans each array, by its URI.
+    counts: HashMap<String, usize>,
     /// The scans that have been planned.
     scans: Mutex<Vec<StatementScan>>,
     /// The snapshots by the URI of the array. Scans of different arrays don't wait for each other.
@@ -69,6 +71,24 @@ struct TableSnapshot {
 }
 
 impl StatementSnapshots {
+    /// For a statement that scans arrays with these URIs.
+    pub(crate) fn new(scanned: &[String]) -> Self {
+        let mut counts = HashMap::new();
+        for uri in scanned {
+            *counts.entry(uri.clone()).or_default() += 1;
+        }
+        Self {
+            counts,
+            scans: Mutex::default(),
+            arrays: Mutex::default(),
+        }
+    }
+
+    /// Whether the statement scans an array in one place.
+    pub(crate) fn is_scanned_once(&self, uri: &str) -> bool {
+        self.counts.get(uri) == Some(&1)
+    }
+
     /// Records a planned scan.
     pub(crate) fn record(&self, source: &TileDbSource, is_lookup: bool) {
         let scan = StatementScan::of(source);

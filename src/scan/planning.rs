@@ -119,13 +119,13 @@ impl ScanQuery {
             };
             let successor = table
                 .snapshot
-                .successor(renewal == ScanRenewal::SameCells)
+                .successor(!renewal.shows_present)
                 .await
                 .map_err(to_datafusion_error)?;
-            let Some(SnapshotSuccessor::SameCells(snapshot) | SnapshotSuccessor::Present(snapshot)) =
-                successor
-            else {
-                return Err(error);
+            let snapshot = match successor {
+                Some(SnapshotSuccessor::SameCells(snapshot)) => snapshot,
+                Some(SnapshotSuccessor::OtherCells(snapshot)) if renewal.is_alone => snapshot,
+                Some(SnapshotSuccessor::OtherCells(_)) | None => return Err(error),
             };
             let new = shown(snapshot, &self.options).map_err(to_datafusion_error)?;
             if new.schema != table.schema {
@@ -137,19 +137,19 @@ impl ScanQuery {
     }
 
     /// Plans the scan again after some of its fragments are gone; `None` if none is gone, or if what a plan above the
-    /// scan may rely on is not true any longer. A scan of a `fixed` time shows the same cells.
+    /// scan may rely on is not true any longer.
     pub(crate) async fn anew(
         &self,
         old: &PlannedScan,
-        fixed: bool,
+        renewal: ScanRenewal,
         runtime: &ArrayRuntime,
     ) -> Result<Option<PlannedScan>> {
         let known = &old.plan.spec.table;
-        let successor = known.snapshot.successor(fixed).await;
+        let successor = known.snapshot.successor(!renewal.shows_present).await;
         let (snapshot, same_cells) = match successor.map_err(to_datafusion_error)? {
             Some(SnapshotSuccessor::SameCells(snapshot)) => (snapshot, true),
-            Some(SnapshotSuccessor::Present(snapshot)) => (snapshot, false),
-            None => return Ok(None),
+            Some(SnapshotSuccessor::OtherCells(snapshot)) if renewal.is_alone => (snapshot, false),
+            Some(SnapshotSuccessor::OtherCells(_)) | None => return Ok(None),
         };
         let same_columns = match (known.snapshot.schema_name(), snapshot.schema_name()) {
             (Ok(old), Ok(new)) => old == new,

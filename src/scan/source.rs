@@ -79,8 +79,8 @@ pub struct TileDbSource {
     metrics: ExecutionPlanMetricsSet,
     /// The units that were read so far.
     units_read: Arc<ScanCount>,
-    /// Whether the scan is planned again if its files are gone.
-    renewal: ScanRenewal,
+    /// How the scan is planned again if its files are gone. If other machines read parts of it, it stays as it is.
+    renewal: Option<ScanRenewal>,
 }
 
 /// The plan for a [`ScanQuery`], before the optimizer chooses a mode.
@@ -119,7 +119,7 @@ impl TileDbSource {
             runs: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             units_read: Arc::default(),
-            renewal: ScanRenewal::Never,
+            renewal: None,
         }
     }
 
@@ -138,7 +138,7 @@ impl TileDbSource {
 
     /// Whether the scan shows the present array.
     pub(crate) fn shows_present(&self) -> bool {
-        self.renewal == ScanRenewal::Present
+        self.renewal.is_some_and(|renewal| renewal.shows_present)
     }
 
     pub(crate) fn aggregate_from(&self) -> AggregateFrom {

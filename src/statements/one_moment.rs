@@ -52,7 +52,7 @@ impl AnalyzerRule for OneMoment {
         if scanned.is_empty() || (scanned.len() == 1 && !changes) {
             return Ok(plan);
         }
-        let moment = Arc::new(StatementSnapshots::default());
+        let moment = Arc::new(StatementSnapshots::new(&scanned));
         let shared = plan.transform_down_with_subqueries(|node| {
             if let Some(target) = target_of(&node) {
                 let uri = target.uri()?;

@@ -238,6 +238,12 @@ impl TileDbTable {
         !matches!(*self.last(), LastOpened::Fixed(_)) && self.options.timestamp_end.is_none()
     }
 
+    /// Whether no other scan of its statement shows the array.
+    pub(crate) fn is_scanned_alone(&self) -> bool {
+        let moment = self.moment.as_ref();
+        moment.is_none_or(|moment| moment.is_scanned_once(self.storage.uri()))
+    }
+
     /// Makes the next statement that names the table open it again, because the columns are others by now. Plans that hold this
     /// one count its columns as they were, so it keeps them.
     pub(crate) fn set_outdated(&self) {

@@ -51,10 +51,9 @@ impl TileDbTable {
             partitions: state.config().target_partitions(),
             settings: TileDbSettings::of(state.config_options()),
         });
-        let renewal = if self.shows_present() {
-            ScanRenewal::Present
-        } else {
-            ScanRenewal::SameCells
+        let renewal = ScanRenewal {
+            shows_present: self.shows_present(),
+            is_alone: self.is_scanned_alone(),
         };
         let runtime = ArrayRuntime::of_session(state);
         let planned = query.plan_renewed(&shown.table, labels, renewal, &runtime);

@@ -1,7 +1,8 @@
 //! Plans that run again: a plan that is reset gives the same answer. What operators found out in one run is nothing to the next.
-//! Plans that run late are in [`late`].
+//! Plans that run late are in [`late`], [`late_commits`] and [`late_partitions`].
 
 mod late;
+mod late_commits;
 mod late_partitions;
 
 use std::sync::Arc;

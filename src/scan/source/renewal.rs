@@ -23,16 +23,14 @@ use crate::error::is_conflict;
 use crate::scan::query::ScanQuery;
 use crate::stores::runtime::ArrayRuntime;
 
-/// Whether a scan is planned again if files of its fragments are gone before it has given rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ScanRenewal {
-    /// The scan stays as it is, because other machines read parts of it.
-    #[default]
-    Never,
-    /// The scan is planned again if other fragments hold the same cells: it shows the array at a fixed time.
-    SameCells,
-    /// The scan is planned again in any case: it shows the array as it is at present.
-    Present,
+/// How a scan is planned again if files of its fragments are gone before it has given rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScanRenewal {
+    /// Whether it shows the array as it is at present, and not at a fixed time.
+    pub(crate) shows_present: bool,
+    /// Whether no other scan of the statement shows the array. Otherwise the others would show another state, so the scan is planned
+    /// again only if other fragments hold the same cells.
+    pub(crate) is_alone: bool,
 }
 
 impl ScanRenewal {
@@ -43,11 +41,8 @@ impl ScanRenewal {
         old: &PlannedScan,
         runtime: &ArrayRuntime,
     ) -> Option<PlannedScan> {
-        if self == Self::Never {
-            return None;
-        }
         let uri = old.plan.spec.table.snapshot.storage.uri();
-        match query.anew(old, self == Self::SameCells, runtime).await {
+        match query.anew(old, self, runtime).await {
             Ok(new) => {
                 log::debug!("{uri}: files are gone: planned again: {}", new.is_some());
                 new
@@ -63,7 +58,7 @@ impl ScanRenewal {
 impl TileDbSource {
     /// The scan, which may be planned again.
     pub(crate) fn with_renewal(mut self, renewal: ScanRenewal) -> Self {
-        self.renewal = renewal;
+        self.renewal = Some(renewal);
         self
     }
 
@@ -75,7 +70,7 @@ impl TileDbSource {
             .and_then(|state| state.downcast::<SiblingPartitions>().ok());
         let pool = siblings.as_ref().and_then(|siblings| siblings.units(0));
         let planned = self.open_planned(&args, pool, &[])?;
-        let Some(siblings) = siblings.filter(|_| self.renewal != ScanRenewal::Never) else {
+        let Some(siblings) = siblings.filter(|_| self.renewal.is_some()) else {
             return Ok(planned);
         };
         let opening = OpeningPartition {
@@ -104,7 +99,7 @@ impl TileDbSource {
     /// The scan planned again, in the mode and with the partitions that it has.
     async fn renewed(&self, runtime: &ArrayRuntime) -> Option<RenewedScan> {
         let planned = self
-            .renewal
+            .renewal?
             .plan(&self.query, &self.planned, runtime)
             .await?;
         // The rows of more partitions than there are would be missing.

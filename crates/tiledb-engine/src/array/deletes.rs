@@ -82,6 +82,12 @@ impl Deletes {
         self.deletes.iter().map(|delete| delete.name.as_str())
     }
 
+    /// Whether the snapshot has seen a delete: it applies it, or one of its fragments has processed it.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        let mut processed = self.processed.values();
+        self.names().any(|known| known == name) || processed.any(|names| names.contains(name))
+    }
+
     /// All deletes, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &TimedDelete> {
         self.deletes.iter().map(Arc::as_ref)

@@ -11,6 +11,7 @@ mod commit_files;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -141,6 +142,8 @@ pub struct WindowCommits {
     pub deletes: Vec<CommittedDelete>,
     /// A file that lists fragments as replaced, of whose replacement there is no trace. They are visible.
     pub unfounded: Option<String>,
+    /// The fragments that each fragment replaces, as far as there still are lists of them.
+    pub replaced: HashMap<String, Vec<String>>,
 }
 
 /// The listing of an array folder, before any schema is read.
@@ -401,6 +404,7 @@ impl ArrayDirectory {
         Ok(WindowCommits {
             fragments,
             unfounded: commits.unfounded.take(),
+            replaced: std::mem::take(&mut commits.replaced),
             deletes: commits.deletes_in_order(),
         })
     }

@@ -7,9 +7,11 @@ mod ahead;
 mod announced;
 mod footers;
 mod schemas;
+mod succession;
 
 pub use self::announced::AnnouncedChange;
 pub use self::footers::open_alone;
+pub use self::succession::SnapshotSuccessor;
 
 pub(super) use self::footers::open_fragments;
 pub(super) use self::schemas::{load_enumerations, open_schema, read_schema};
@@ -293,108 +295,6 @@ impl Snapshot {
     fn names(&self) -> HashSet<&str> {
         let fragments = self.fragments.iter();
         fragments.map(|f| f.name.name.as_str()).collect()
-    }
-}
-
-/// A snapshot that takes the place of one some of whose fragments are gone.
-#[derive(Debug)]
-pub enum SnapshotSuccessor {
-    /// The snapshot shows the same cells, from the fragments that hold them by now.
-    SameCells(Snapshot),
-    /// The snapshot shows the array as it is at present.
-    Present(Snapshot),
-}
-
-/// What has become of a snapshot some of whose fragments are gone.
-struct SnapshotSuccession {
-    /// One of the fragments that are gone.
-    gone: String,
-    /// A snapshot of the fragments that hold the same cells by now; `None` if no fragment shows them any longer at the time of
-    /// the old snapshot.
-    now: Option<Snapshot>,
-}
-
-impl Snapshot {
-    /// What has become of the snapshot; `None` if all of its fragments are still there.
-    async fn succession(&self) -> Result<Option<SnapshotSuccession>> {
-        let now = Self::open(&self.storage, self.window).await?;
-        let (here, known) = (now.names(), self.names());
-        let gone = |f: &&Arc<Fragment>| !here.contains(f.name.name.as_str());
-        let gone = self.fragments.iter().filter(gone).collect::<Vec<_>>();
-        let Some(first) = gone.first() else {
-            return Ok(None);
-        };
-        // What was consolidated spans the times of what it was made of. If it shows cells of later times, it can't replace it.
-        let stands_for = |new: &Fragment, old: &Fragment| {
-            let spans = new.name.t1 <= old.name.t1 && old.name.t2 <= new.name.t2;
-            spans && (new.visibility == WindowVisibility::Whole || new.footer.has_timestamps)
-        };
-        let new = now
-            .fragments
-            .iter()
-            .filter(|f| !known.contains(f.name.name.as_str()));
-        let mut substitutes = new.collect::<Vec<_>>();
-        substitutes.retain(|new| gone.iter().any(|old| stands_for(new, old)));
-        let is_replaced =
-            |old: &&&Arc<Fragment>| substitutes.iter().any(|new| stands_for(new, old));
-        let complete = gone.iter().filter(is_replaced).count() == gone.len();
-        let names = substitutes.iter().map(|f| f.name.name.as_str());
-        let wanted = names.chain(known.iter().copied()).collect();
-        let deletes = self.deletes.names().map(str::to_owned).collect::<Vec<_>>();
-        Ok(Some(SnapshotSuccession {
-            gone: first.name.name.clone(),
-            now: complete.then(|| now.restricted(&wanted, &deletes)),
-        }))
-    }
-
-    /// A snapshot that takes the place of this one, some of whose fragments are gone; `None` if none is gone. The new snapshot shows
-    /// the same cells, or if no fragment shows these any longer and the old one is not of a `fixed` time, those of the present.
-    ///
-    /// # Errors
-    /// The store fails, or the cells of a fixed time are gone.
-    pub async fn successor(&self, fixed: bool) -> Result<Option<SnapshotSuccessor>> {
-        let Some(SnapshotSuccession { gone, now }) = self.succession().await? else {
-            return Ok(None);
-        };
-        match now {
-            Some(now) => Ok(Some(SnapshotSuccessor::SameCells(now))),
-            None if fixed => Err(self.vacuumed(&gone, false)),
-            None => {
-                let window = OpenWindow::new(self.window.start, None)?;
-                let now = Self::open(&self.storage, window).await?;
-                Ok(Some(SnapshotSuccessor::Present(now)))
-            }
-        }
-    }
-
-    /// The error for a file that is missing, which says so if its fragment was vacuumed since the snapshot was taken.
-    pub async fn explain_missing(&self, error: Error) -> Error {
-        if error.kind() != ErrorKind::NotFound {
-            return error;
-        }
-        match self.succession().await {
-            Ok(Some(SnapshotSuccession { gone, now })) => {
-                self.vacuumed(&gone, now.is_some()).with_source(error)
-            }
-            Ok(None) | Err(_) => error,
-        }
-    }
-
-    fn vacuumed(&self, gone: &str, is_replaced: bool) -> Error {
-        let advice = if is_replaced {
-            "run the statement again, and vacuum with a min_age that is longer than statements take"
-                .to_owned()
-        } else {
-            format!(
-                "nothing shows what the array held at {} ms any longer; run the statement again to read it as it is now, or \
-                 at another time",
-                self.window.end_or_now()
-            )
-        };
-        Error::conflict(format!(
-            "the fragment {gone} was consolidated, and vacuumed while this statement read it: {advice}"
-        ))
-        .with("array", self.storage.uri())
     }
 }
 

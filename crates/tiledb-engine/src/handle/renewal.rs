@@ -1,7 +1,8 @@
 //! Scans that start again if files of the array are gone.
 //!
 //! A vacuum may remove fragments of an array that is open, after other fragments took over their cells. A scan that has given
-//! no rows yet is then planned again, on the fragments that hold the same cells by now. One that has given some fails.
+//! no rows yet is then planned again, on the fragments that hold the same cells by now. It fails if nothing proves that they are
+//! the same, and so does one that has given rows.
 
 use std::sync::Arc;
 
@@ -60,10 +61,19 @@ fn may_be_renewed(error: &Error, renewals: usize) -> bool {
 
 /// The scan of the same cells where they lie now; `error` if no file is gone, or if the columns are others.
 async fn renewed(spec: ScanSpec, shown: &ShownColumns, error: Error) -> Result<ScanSpec> {
-    let Some(successor) = spec.table.snapshot.successor(true).await? else {
+    let known = &spec.table.snapshot;
+    let Some(successor) = known.successor(true).await? else {
         return Err(error);
     };
-    let (SnapshotSuccessor::SameCells(snapshot) | SnapshotSuccessor::Present(snapshot)) = successor;
+    // All scans of an array that was opened once show one state.
+    let SnapshotSuccessor::SameCells(snapshot) = successor else {
+        let storage = &known.storage;
+        return Err(Error::conflict(
+            "the array was consolidated and vacuumed, and nothing proves any longer what it held when it was opened: open it again",
+        )
+        .with("array", storage.uri())
+        .with_source(error));
+    };
     let table = ArrayTable::shown(snapshot, shown)?;
     if table.schema != spec.table.schema {
         return Err(error);

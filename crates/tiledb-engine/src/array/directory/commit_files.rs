@@ -6,7 +6,7 @@
 //! rows that nothing else holds.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,6 +31,8 @@ pub(super) struct CommitFiles {
     pub(super) listed: HashSet<String>,
     /// The fragments that other fragments replace.
     pub(super) vacuumed: HashSet<String>,
+    /// The fragments that each fragment replaces.
+    pub(super) replaced: HashMap<String, Vec<String>>,
     /// A file whose fragments stay visible, because what replaces them is not there.
     pub(super) unfounded: Option<String>,
     /// The deletes inside the window.
@@ -130,8 +132,11 @@ impl CommitFiles {
             let (believed, others): (Vec<_>, Vec<_>) =
                 lists.into_iter().partition(|list| self.believes(list));
             let done = believed.is_empty();
-            self.vacuumed
-                .extend(believed.into_iter().flat_map(|list| list.names));
+            for list in believed {
+                self.vacuumed.extend(list.names.iter().cloned());
+                let replaced = self.replaced.entry(list.by.name).or_default();
+                replaced.extend(list.names);
+            }
             lists = others;
             if done {
                 break;
