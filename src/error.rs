@@ -13,12 +13,17 @@ pub fn to_datafusion_error(error: Error) -> DataFusionError {
 
 /// Whether an error is a conflict with another writer's change.
 pub(crate) fn is_conflict(error: &DataFusionError) -> bool {
+    kind_of(error) == Some(ErrorKind::Conflict)
+}
+
+/// The kind of the engine's error that an error wraps, if it wraps one.
+pub(crate) fn kind_of(error: &DataFusionError) -> Option<ErrorKind> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<Error>() {
-            return error.kind() == ErrorKind::Conflict;
+            return Some(error.kind());
         }
         cause = error.source();
     }
-    false
+    None
 }

@@ -112,6 +112,12 @@ fn web_servers(place: &Place) -> Result<(), Failed> {
     for words in ["not a TileDB array", "status 405", "WebDAV"] {
         assert!(ran.err.contains(words), "{}", ran.err);
     }
+    for refusal in ["403 Forbidden", "501 Not Implemented", "200 OK"] {
+        let server = WebServer::start(refusal, b"a\n1\n")?;
+        let sql = format!("SELECT * FROM 'http://{}/array'", server.address);
+        let ran = place.run(&["-q", "-c", &sql])?;
+        assert!(ran.err.contains("WebDAV"), "{refusal}: {}", ran.err);
+    }
     Ok(())
 }
 

@@ -211,9 +211,10 @@ fn open_array(
                 }
                 Ok(Some(table))
             }
-            // A path without an array may still be a file that others read.
+            // A path without an array may still be a file that others read. A web server that refuses to list the folder says
+            // something about it, too.
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-            Err(e) if e.kind() == ErrorKind::NotAnArray => Ok(None),
+            Err(e) if e.kind() == ErrorKind::NotAnArray && !is_web(&path) => Ok(None),
             Err(e) => {
                 let error = explain_group(e, &path, &options, &runtime).await;
                 Err(to_datafusion_error(error))
@@ -221,6 +222,11 @@ fn open_array(
         }
     }
     .boxed()
+}
+
+/// Whether a location is on a web server.
+fn is_web(path: &str) -> bool {
+    path.starts_with("http://") || path.starts_with("https://")
 }
 
 fn list_arrays(path: String, runtime: ArrayRuntime) -> BoxFuture<'static, Vec<String>> {

@@ -20,9 +20,9 @@ use futures::future::BoxFuture;
 
 use self::name::TableLocation;
 pub(crate) use self::name::{ParsedLocation, looks_like_location};
-use tiledb_engine::Error;
+use tiledb_engine::{Error, ErrorKind};
 
-use crate::error::to_datafusion_error;
+use crate::error::{kind_of, to_datafusion_error};
 use crate::options::TableOptions;
 use crate::stores::ahead::OpenedTables;
 use crate::stores::location::has_store;
@@ -30,7 +30,8 @@ use crate::stores::runtime::ArrayRuntime;
 use crate::table::provider::TileDbTable;
 use crate::upstream::boxed_methods::forward_to_boxed;
 
-/// Opens the array at a location, or returns `None` if there is none.
+/// Opens the array at a location, or returns `None` if there is none. An error of the kind [`ErrorKind::NotAnArray`] explains why no
+/// array can be there; the location may still be that of a file.
 ///
 /// It takes the runtime and not the session, because a session may be rebuilt around the same catalogs
 /// (`enable_url_table` does so), after which a reference to it would be invalid.
@@ -269,9 +270,12 @@ impl ArraySchemaProvider {
             if let Ok(Some(table)) = file {
                 return Ok(Some(table));
             }
-            if let Some(table) = self.opener.open(&location).await? {
-                return Ok(Some(table));
-            }
+            let refusal = match self.opener.open(&location).await {
+                Ok(Some(table)) => return Ok(Some(table)),
+                Ok(None) => None,
+                Err(error) if kind_of(&error) == Some(ErrorKind::NotAnArray) => Some(error),
+                Err(error) => return Err(error),
+            };
             file?;
             if location.has_query {
                 let error =
@@ -285,7 +289,10 @@ impl ArraySchemaProvider {
             {
                 return Err(to_datafusion_error(error));
             }
-            table
+            match refusal {
+                Some(refusal) if !has_files => Err(refusal),
+                _ => table,
+            }
         }
         .boxed()
     }

@@ -203,6 +203,10 @@ impl FailedRequest<'_> {
             (401, _) | (403, "AuthenticationFailed" | "InvalidAuthenticationInfo") => {
                 ("the store doesn't accept the credentials", "check them")
             }
+            // Azure's code for a request that its network rules refuse, and azurite's for a wrong key.
+            (403, "AuthorizationFailure") if refusal.message.contains("failed to authenticate") => {
+                ("the store doesn't accept the credentials", "check them")
+            }
             (403, _) => {
                 let service = self.url.service();
                 let why = format!(
