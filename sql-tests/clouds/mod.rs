@@ -5,5 +5,7 @@ mod disk_cache;
 mod doors;
 mod empty_folders;
 mod fault_plans;
+mod google;
+mod long_scans;
 mod refusals;
 mod writes;

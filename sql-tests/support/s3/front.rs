@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_LENGTH, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue, IF_NONE_MATCH};
 use hyper::{Method, Request, Response, StatusCode};
 use s3s::Body;
 use s3s::service::S3Service;
@@ -62,6 +62,19 @@ fn ending(fault: RequestFault, whole: &mut Bytes) -> BodyEnding {
     ending
 }
 
+/// Puts what Google's clients say into S3's words: the condition that an object is new, and the token of an account, which counts
+/// for nothing here.
+fn from_google(headers: &mut HeaderMap) {
+    let is_token = |value: &HeaderValue| value.as_bytes().starts_with(b"Bearer");
+    if headers.get(AUTHORIZATION).is_some_and(is_token) {
+        headers.remove(AUTHORIZATION);
+    }
+    if let Some(generation) = headers.remove("x-goog-if-generation-match") {
+        assert_eq!(generation, "0", "objects have no generations here");
+        headers.insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+    }
+}
+
 /// Whether an answer has a body. Some never have, whatever their `Content-Length` is.
 fn has_body(method: &Method, status: StatusCode) -> bool {
     method != Method::HEAD && status != StatusCode::NOT_MODIFIED && status != StatusCode::NO_CONTENT
@@ -92,6 +105,8 @@ impl S3Front {
                 error_answer(status, code, message, &[])
             }
             _ => {
+                let mut parts = parts;
+                from_google(&mut parts.headers);
                 let request = Request::from_parts(parts, Body::from(body));
                 self.answer(&head, request).await?
             }

@@ -1,6 +1,6 @@
 //! An S3 server over objects in memory, in a thread of the test.
 //!
-//! It verifies signatures, and knows users, grants and regions. It logs requests, and delays, limits and breaks its answers, as
+//! It verifies signatures, and knows users, grants and regions. It also understands what Google's clients say differently. It logs requests, and delays, limits and breaks its answers, as
 //! tests demand it.
 
 mod access;
