@@ -20,6 +20,12 @@ use crate::dml::progress::RunningMaintenance;
 use crate::options::{byte_size, scaled};
 use crate::stores::budget::PoolBudget;
 
+/// The names of the functions.
+pub(crate) const MAINTENANCE_FUNCTIONS: [&str; 2] = [
+    <ConsolidateFunction as DescribeArray>::NAME,
+    <VacuumFunction as DescribeArray>::NAME,
+];
+
 /// The columns of a report.
 fn schema() -> SchemaRef {
     columns::schema(vec![

@@ -139,14 +139,18 @@ pub fn check_syntax(sql: &str, dialect: Dialect) -> Result<()> {
 }
 
 /// A statement after it was parsed.
-enum ParsedStatement {
+pub(super) enum ParsedStatement {
     Group(GroupStatement),
     /// The query whose rows are summarized.
     Summary(Statement),
     Sql(Statement),
 }
 
-fn parse(sql: &str, dialect: Dialect, most_nested: Option<usize>) -> Result<ParsedStatement> {
+pub(super) fn parse(
+    sql: &str,
+    dialect: Dialect,
+    most_nested: Option<usize>,
+) -> Result<ParsedStatement> {
     if let Some(statement) = GroupStatement::parse(sql).map_err(to_datafusion_error)? {
         return Ok(ParsedStatement::Group(statement));
     }

@@ -47,6 +47,7 @@ mod stores;
 mod text;
 mod variables;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -54,6 +55,9 @@ use std::time::Duration;
 use clap::Parser;
 use datafusion_tiledb::Engine;
 use tokio::runtime;
+
+pub use crate::report::describe;
+pub use crate::session::{SessionOptions, open_session};
 
 use crate::args::Args;
 use crate::shell::Shell;
@@ -70,12 +74,24 @@ const LARGE_BLOCK: usize = 31 << 20;
 
 /// Runs the shell with the arguments of this process.
 pub fn main() -> ExitCode {
+    run_shell(std::env::args_os().collect())
+}
+
+/// Runs the shell with these arguments, the first of which is the name of the program, and returns its exit status. It must be the
+/// only use of the process.
+pub fn run_with_arguments(arguments: Vec<OsString>) -> u8 {
+    let code = run_shell(arguments);
+    let status = (0..=u8::MAX).find(|status| ExitCode::from(*status) == code);
+    status.unwrap_or(1)
+}
+
+fn run_shell(arguments: Vec<OsString>) -> ExitCode {
     show_malloc_a_large_block();
     resizing::ignore();
     report::install_panic_hook();
     let log = env_logger::Target::Pipe(Box::new(report::MaskedLog));
     env_logger::Builder::from_default_env().target(log).init();
-    let args = Args::parse();
+    let args = Args::parse_from(arguments);
     // The main thread has the stack that the system gives it.
     let shell = thread::Builder::new()
         .name("shell".to_owned())

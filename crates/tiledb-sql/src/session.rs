@@ -1,4 +1,4 @@
-//! The DataFusion session of the shell, composed as datafusion-cli composes its own.
+//! The DataFusion session of the shell, composed as datafusion-cli composes its own, and that of programs that want the same.
 //!
 //! The order of the catalogs matters. Seen from a query, ours opens a path or URL as an array, then DataFusion's opens it as files.
 //! So an array is never mistaken for a folder of files. Both find the object store of a URL in one registry.
@@ -9,11 +9,12 @@ use std::sync::Arc;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{
     FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool,
 };
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -48,6 +49,74 @@ pub const STACK_BYTES: usize = 256 << 20;
 /// The most operators in one chain, so that it fits that stack.
 const MOST_OPERATORS: usize = 20_000;
 
+/// The options of a session in a program other than the shell.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SessionOptions {
+    /// The most bytes that queries take; without it, a share of the memory of the machine.
+    pub memory_limit: Option<usize>,
+    /// Whether statements that write are refused.
+    pub readonly: bool,
+    /// The bytes of the stack of each thread that plans statements.
+    pub stack_bytes: usize,
+}
+
+/// A session as the shell has one: with arrays and files at paths and URLs, the stores of the shared engine, and its settings.
+///
+/// # Errors
+/// An option of the environment (`DATAFUSION_…`) is invalid.
+pub async fn open_session(options: SessionOptions) -> Result<SessionContext> {
+    let registry = Arc::new(StoreRegistry::new(&Engine::shared()));
+    let mut runtime =
+        RuntimeEnvBuilder::new().with_object_store_registry(Arc::clone(&registry) as _);
+    if let Some(bytes) = options.memory_limit.or_else(share_of_memory) {
+        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
+    }
+    let parts = SessionParts {
+        config: with_default_batches(environment()?).with_extension(registry),
+        runtime: runtime.build_arc()?,
+        planner: None,
+        depth: StatementDepth {
+            most_operators: MOST_OPERATORS
+                .min(options.stack_bytes / (STACK_BYTES / MOST_OPERATORS)),
+        },
+        readonly: options.readonly,
+    };
+    parts.open().await
+}
+
+/// What sessions differ in.
+struct SessionParts {
+    config: SessionConfig,
+    runtime: Arc<RuntimeEnv>,
+    /// Makes physical plans, if DataFusion's planner does not.
+    planner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+    depth: StatementDepth,
+    readonly: bool,
+}
+
+impl SessionParts {
+    async fn open(self) -> Result<SessionContext> {
+        let config = self.config.with_extension(Arc::new(self.depth));
+        let config = match self.readonly {
+            true => config.with_extension(Arc::new(ReadOnly)),
+            false => config,
+        };
+        let mut builder = SessionStateBuilder::new_with_default_features()
+            .with_config(config)
+            .with_runtime_env(self.runtime);
+        if let Some(planner) = self.planner {
+            builder = builder.with_query_planner(planner);
+        }
+        let state = with_pauses(builder.build());
+        let ctx = SessionContext::new_with_state(state).enable_url_table();
+        ctx.refresh_catalogs().await?;
+        datafusion_tiledb::register(&ctx).map_err(to_datafusion_error)?;
+        register_formats(&ctx)?;
+        register_functions(&ctx);
+        Ok(ctx)
+    }
+}
+
 /// Builds the shell with the session that the command line describes.
 pub async fn open(args: &Args) -> Result<Shell> {
     let stores = Arc::new(
@@ -72,31 +141,21 @@ pub async fn open(args: &Args) -> Result<Shell> {
     let statement_stores = Arc::new(ShellStores {
         reads_sql_from_stdin: args.reads_sql_from_stdin(),
     });
-    let depth = StatementDepth {
-        most_operators: MOST_OPERATORS,
-    };
     let config = config(args)?
         .with_extension(Arc::clone(watch.maintenance()))
         .with_extension(registry)
-        .with_extension(Arc::new(SessionStores::new(statement_stores)))
-        .with_extension(Arc::new(depth));
-    let config = if args.readonly {
-        config.with_extension(Arc::new(ReadOnly))
-    } else {
-        config
+        .with_extension(Arc::new(SessionStores::new(statement_stores)));
+    let parts = SessionParts {
+        config,
+        runtime: runtime.build_arc()?,
+        planner: Some(watch.planner()),
+        depth: StatementDepth {
+            most_operators: MOST_OPERATORS,
+        },
+        readonly: args.readonly,
     };
-    let state = SessionStateBuilder::new_with_default_features()
-        .with_config(config)
-        .with_runtime_env(runtime.build_arc()?)
-        .with_query_planner(watch.planner())
-        .build();
-    let state = with_pauses(state);
-    let ctx = SessionContext::new_with_state(state).enable_url_table();
-    ctx.refresh_catalogs().await?;
-    datafusion_tiledb::register(&ctx).map_err(to_datafusion_error)?;
+    let ctx = parts.open().await?;
     set_cache(&ctx, args)?;
-    register_formats(&ctx)?;
-    register_functions(&ctx);
 
     let printing = Printing {
         format: args.format,
@@ -165,6 +224,19 @@ fn memory_pool(args: &Args, bytes: usize) -> Arc<dyn MemoryPool> {
 
 /// `DATAFUSION_*` from the environment, then the shell's defaults, then the command line.
 fn config(args: &Args) -> Result<SessionConfig> {
+    let mut config = environment()?;
+    config = match args.batch_size {
+        Some(rows) => config.with_batch_size(rows),
+        None => with_default_batches(config),
+    };
+    if args.reads_sql_from_stdin() {
+        config = config.with_extension(Arc::new(StdinCarriesCommands));
+    }
+    Ok(config)
+}
+
+/// `DATAFUSION_*` from the environment, then the defaults of all sessions.
+fn environment() -> Result<SessionConfig> {
     let mut options = ConfigOptions::from_env()?;
     if std::env::var_os("DATAFUSION_EXPLAIN_FORMAT").is_none() {
         options.explain.format = ExplainFormat::Tree;
@@ -175,16 +247,14 @@ fn config(args: &Args) -> Result<SessionConfig> {
     if std::env::var_os("DATAFUSION_FORMAT_TYPES_INFO").is_none() {
         options.format.types_info = true;
     }
-    let mut config = SessionConfig::from(options).with_information_schema(true);
-    if let Some(rows) = args.batch_size {
-        config = config.with_batch_size(rows);
-    } else if std::env::var_os("DATAFUSION_EXECUTION_BATCH_SIZE").is_none() {
-        config = config.with_batch_size(BATCH_ROWS);
+    Ok(SessionConfig::from(options).with_information_schema(true))
+}
+
+fn with_default_batches(config: SessionConfig) -> SessionConfig {
+    match std::env::var_os("DATAFUSION_EXECUTION_BATCH_SIZE") {
+        Some(_) => config,
+        None => config.with_batch_size(BATCH_ROWS),
     }
-    if args.reads_sql_from_stdin() {
-        config = config.with_extension(Arc::new(StdinCarriesCommands));
-    }
-    Ok(config)
 }
 
 /// The state with the rule that makes joins pause, behind all others.
