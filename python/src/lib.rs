@@ -1,0 +1,26 @@
+//! The extension module of the Python package `tiledb_sql`.
+//!
+//! It holds what needs the engine: sessions, queries, streams of Arrow data, and the shell. Whatever Python says as well, the
+//! Python sources beside it do.
+
+mod capsules;
+mod errors;
+mod input;
+mod module_runtime;
+mod overlay;
+mod parameters;
+mod query;
+mod session;
+mod shell;
+mod values;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<session::EngineSession>()?;
+    module.add_class::<query::EngineQuery>()?;
+    module.add_class::<query::CollectedRows>()?;
+    module.add_function(wrap_pyfunction!(shell::run_shell, module)?)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}

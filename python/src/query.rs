@@ -1,0 +1,346 @@
+//! Queries and their rows.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatchIterator, RecordBatchReader};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion_tiledb::session::in_one_statement;
+use futures::StreamExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyList};
+use tokio::sync::mpsc;
+
+use crate::capsules::{requested_schema, schema_capsule, stream_capsule};
+use crate::errors::exception;
+use crate::module_runtime::{OwnerProcess, handle, wait};
+use crate::values::tuples;
+
+/// Batches that wait for the reader of a stream.
+const WAITING_BATCHES: usize = 2;
+
+/// The rows of a statement.
+#[derive(Clone)]
+pub enum QueryRows {
+    /// The statement runs whenever its rows are read.
+    Planned(DataFrame),
+    /// The statement has run.
+    Given {
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+    },
+}
+
+impl QueryRows {
+    /// The rows of a statement without any.
+    pub fn none() -> Self {
+        Self::Given {
+            schema: Arc::new(Schema::empty()),
+            batches: Vec::new(),
+        }
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Planned(frame) => Arc::new(frame.schema().as_arrow().clone()),
+            Self::Given { schema, .. } => Arc::clone(schema),
+        }
+    }
+}
+
+/// A statement, whose rows can be read more than once.
+#[pyclass(frozen, module = "tiledb_sql._engine")]
+pub struct EngineQuery {
+    rows: QueryRows,
+    statement: String,
+    owner: OwnerProcess,
+}
+
+impl EngineQuery {
+    pub fn new(rows: QueryRows, statement: &str, owner: OwnerProcess) -> Self {
+        Self {
+            rows,
+            statement: statement.to_owned(),
+            owner,
+        }
+    }
+
+    /// The first rows, or all.
+    fn read(
+        &self,
+        py: Python<'_>,
+        limit: Option<usize>,
+    ) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
+        self.owner.check("the query")?;
+        let (rows, schema) = (self.rows.clone(), self.rows.schema());
+        let read = async move {
+            match rows {
+                QueryRows::Given { batches, .. } => Ok(first(batches, limit)),
+                QueryRows::Planned(frame) => {
+                    let frame = match limit {
+                        Some(rows) => frame.limit(0, Some(rows))?,
+                        None => frame,
+                    };
+                    frame.collect().await
+                }
+            }
+        };
+        let batches = wait(py, in_one_statement(read))?;
+        let batches = batches.map_err(|error| exception(py, &error, &self.statement))?;
+        Ok((schema, batches))
+    }
+}
+
+#[pymethods]
+impl EngineQuery {
+    /// The names of the columns.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        let schema = self.rows.schema();
+        schema
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect()
+    }
+
+    /// The types of the columns, as Arrow calls them.
+    #[getter]
+    fn types(&self) -> Vec<String> {
+        let schema = self.rows.schema();
+        let types = schema
+            .fields()
+            .iter()
+            .map(|field| field.data_type().to_string());
+        types.collect()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.rows.schema())
+    }
+
+    /// The rows as a stream: what nobody reads isn't made.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.owner.check("the query")?;
+        let schema = wanted(&self.rows.schema(), requested_schema)?;
+        let reader: Box<dyn RecordBatchReader + Send> = match self.rows.clone() {
+            QueryRows::Given { batches, .. } => given(schema, batches),
+            QueryRows::Planned(frame) => {
+                Box::new(QueryStream::start(frame, schema, self.statement.clone())?)
+            }
+        };
+        stream_capsule(py, reader)
+    }
+
+    /// All rows, or the first ones, in memory. `plain` turns views of text and bytes into ordinary columns, which more libraries take.
+    #[pyo3(signature = (limit=None, plain=false))]
+    fn collect(
+        &self,
+        py: Python<'_>,
+        limit: Option<usize>,
+        plain: bool,
+    ) -> PyResult<CollectedRows> {
+        let (schema, batches) = self.read(py, limit)?;
+        let schema = if plain {
+            without_views(&schema)
+        } else {
+            schema
+        };
+        Ok(CollectedRows { schema, batches })
+    }
+
+    /// All rows, or the first ones, as tuples.
+    #[pyo3(signature = (limit=None))]
+    fn tuples<'py>(&self, py: Python<'py>, limit: Option<usize>) -> PyResult<Bound<'py, PyList>> {
+        let (_, batches) = self.read(py, limit)?;
+        tuples(py, &batches)
+    }
+
+    /// The first rows as a table of text.
+    fn shown(&self, py: Python<'_>, limit: usize) -> PyResult<String> {
+        let (_, batches) = self.read(py, Some(limit))?;
+        let table = pretty_format_batches(&batches);
+        let table = table.map_err(|e| exception(py, &DataFusionError::from(e), &self.statement))?;
+        Ok(table.to_string())
+    }
+
+    /// The plan as text; with `analyze`, the query runs, and the plan has its counters.
+    #[pyo3(signature = (analyze=false))]
+    fn explain(&self, py: Python<'_>, analyze: bool) -> PyResult<Option<String>> {
+        self.owner.check("the query")?;
+        let QueryRows::Planned(frame) = self.rows.clone() else {
+            return Ok(None);
+        };
+        let explained = async move { frame.explain(false, analyze)?.collect().await };
+        let batches = wait(py, in_one_statement(explained))?;
+        let batches = batches.map_err(|error| exception(py, &error, &self.statement))?;
+        let table = pretty_format_batches(&batches);
+        let table = table.map_err(|e| exception(py, &DataFusionError::from(e), &self.statement))?;
+        Ok(Some(table.to_string()))
+    }
+}
+
+/// Rows in memory.
+#[pyclass(frozen, module = "tiledb_sql._engine")]
+pub struct CollectedRows {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+#[pymethods]
+impl CollectedRows {
+    fn __len__(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.schema)
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = wanted(&self.schema, requested_schema)?;
+        stream_capsule(py, given(schema, self.batches.clone()))
+    }
+}
+
+/// The first rows of batches.
+fn first(batches: Vec<RecordBatch>, limit: Option<usize>) -> Vec<RecordBatch> {
+    let mut left = limit.unwrap_or(usize::MAX);
+    let shortened = batches.into_iter().map(|batch| {
+        let rows = batch.num_rows().min(left);
+        left -= rows;
+        batch.slice(0, rows)
+    });
+    shortened.collect()
+}
+
+/// The schema that a consumer asks for, if it has the columns that there are; otherwise that of the rows.
+fn wanted(known: &SchemaRef, capsule: Option<&Bound<'_, PyCapsule>>) -> PyResult<SchemaRef> {
+    let Some(capsule) = capsule else {
+        return Ok(Arc::clone(known));
+    };
+    let asked = requested_schema(capsule)?;
+    let is_castable = |(asked, known): (&Arc<Field>, &Arc<Field>)| {
+        arrow::compute::can_cast_types(known.data_type(), asked.data_type())
+    };
+    let fields = asked.fields().iter().zip(known.fields());
+    let fits = asked.fields().len() == known.fields().len() && fields.into_iter().all(is_castable);
+    Ok(if fits {
+        Arc::new(asked)
+    } else {
+        Arc::clone(known)
+    })
+}
+
+/// The schema with ordinary columns instead of views.
+fn without_views(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| {
+        let ty = match field.data_type() {
+            DataType::Utf8View => DataType::Utf8,
+            DataType::BinaryView => DataType::Binary,
+            other => other.clone(),
+        };
+        field.as_ref().clone().with_data_type(ty)
+    });
+    let fields = fields.collect::<Vec<_>>();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// A batch whose columns have the types of a schema.
+fn converted(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+) -> std::result::Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(
+        |(column, field)| match column.data_type() == field.data_type() {
+            true => Ok(Arc::clone(column)),
+            false => cast(column, field.data_type()),
+        },
+    );
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+}
+
+fn given(schema: SchemaRef, batches: Vec<RecordBatch>) -> Box<dyn RecordBatchReader + Send> {
+    let shown = Arc::clone(&schema);
+    let batches = batches
+        .into_iter()
+        .map(move |batch| converted(&batch, &shown));
+    Box::new(RecordBatchIterator::new(batches, schema))
+}
+
+/// The rows of a query that runs on the threads of the package. It ends when the stream is dropped.
+struct QueryStream {
+    schema: SchemaRef,
+    statement: String,
+    batches: mpsc::Receiver<Result<RecordBatch>>,
+}
+
+impl QueryStream {
+    fn start(frame: DataFrame, schema: SchemaRef, statement: String) -> PyResult<Self> {
+        let (sender, batches) = mpsc::channel(WAITING_BATCHES);
+        let run = async move {
+            let mut rows = match in_one_statement(frame.execute_stream()).await {
+                Ok(rows) => rows,
+                // Nobody reads the error of a stream that was dropped.
+                Err(error) => return drop(sender.send(Err(error)).await),
+            };
+            loop {
+                let batch = tokio::select! {
+                    () = sender.closed() => return,
+                    batch = rows.next() => batch,
+                };
+                let Some(batch) = batch else { return };
+                if sender.send(batch).await.is_err() {
+                    return;
+                }
+            }
+        };
+        handle()?.spawn(run);
+        Ok(Self {
+            schema,
+            statement,
+            batches,
+        })
+    }
+}
+
+impl Iterator for QueryStream {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.batches.blocking_recv()?;
+        Some(match batch {
+            Ok(batch) => converted(&batch, &self.schema),
+            Err(error) => {
+                let text = tiledb_sql::describe(&error);
+                let secrets =
+                    datafusion_tiledb::options::secrets::StatementSecrets::of(&self.statement);
+                Err(ArrowError::ExternalError(secrets.masked(&text).into()))
+            }
+        })
+    }
+}
+
+impl RecordBatchReader for QueryStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}

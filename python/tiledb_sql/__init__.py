@@ -1,0 +1,36 @@
+"""SQL on TileDB arrays.
+
+>>> import tiledb_sql as ts
+>>> ts.sql("SELECT 6 * 7 AS answer").fetchall()
+[(42,)]
+
+A path or URL of an array is a table name, as in ``FROM './weather'`` or ``FROM 's3://bucket/weather'``.
+"""
+
+from ._engine import __version__
+from ._errors import (
+    ConflictError,
+    Error,
+    ExistsError,
+    InvalidError,
+    MemoryLimitError,
+    NotFoundError,
+    PermissionDeniedError,
+)
+from ._query import Query
+from ._session import Session, connect, sql
+
+__all__ = [
+    "ConflictError",
+    "Error",
+    "ExistsError",
+    "InvalidError",
+    "MemoryLimitError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "Query",
+    "Session",
+    "__version__",
+    "connect",
+    "sql",
+]

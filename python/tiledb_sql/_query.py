@@ -1,0 +1,117 @@
+"""Queries, and the forms that their rows take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Iterator
+
+from ._errors import missing_extra
+
+if TYPE_CHECKING:
+    import numpy as _numpy
+    import pandas as _pandas
+    import polars as _polars
+    import pyarrow as _pyarrow
+
+    from ._engine import EngineQuery
+
+_SHOWN_ROWS = 20
+
+
+class Query:
+    """A statement, as :meth:`Session.sql` returns it.
+
+    Its rows are made when you ask for them, and made again when you ask again. A statement that changes something has run, and keeps
+    its rows. Whoever takes an Arrow stream (``__arrow_c_stream__``) takes a query: DuckDB, Polars, pandas, pyarrow.
+
+    >>> import tiledb_sql as ts
+    >>> q = ts.sql("SELECT value AS n, value * value AS square FROM generate_series(1, 3)")
+    >>> q.columns
+    ['n', 'square']
+    >>> q.fetchall()
+    [(1, 1), (2, 4), (3, 9)]
+    """
+
+    __slots__ = ("_engine",)
+
+    def __init__(self, engine: EngineQuery) -> None:
+        self._engine = engine
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self._engine.columns
+
+    @property
+    def types(self) -> list[str]:
+        """The types of the columns, as Arrow calls them."""
+        return self._engine.types
+
+    def __arrow_c_schema__(self) -> Any:
+        return self._engine.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._engine.__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> _pyarrow.Table:
+        """All rows as a pyarrow table."""
+        try:
+            import pyarrow
+        except ImportError:
+            raise missing_extra("pyarrow", "arrow") from None
+        return pyarrow.table(self._engine.collect(plain=True))
+
+    def to_pandas(self, **options: Any) -> _pandas.DataFrame:
+        """All rows as a pandas DataFrame. The options are those of ``pyarrow.Table.to_pandas``."""
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            raise missing_extra("pandas", "pandas") from None
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> _polars.DataFrame:
+        """All rows as a Polars DataFrame."""
+        try:
+            import polars
+        except ImportError:
+            raise missing_extra("polars", "polars") from None
+        return polars.DataFrame(self._engine.collect())
+
+    def to_numpy(self) -> dict[str, _numpy.ndarray[Any, Any]]:
+        """All rows as one NumPy array for each column."""
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            raise missing_extra("numpy", "numpy") from None
+        table = self.to_arrow()
+        arrays = {}
+        for name, column in zip(table.column_names, table.columns):
+            if name in arrays:
+                raise ValueError(f"two columns are called {name!r}: give one another name with AS")
+            arrays[name] = column.to_numpy()
+        return arrays
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows as tuples."""
+        return self._engine.tuples()
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The first row, or None."""
+        return next(iter(self._engine.tuples(1)), None)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self._engine.tuples())
+
+    def explain(self, analyze: bool = False) -> str:
+        """The plan as text. With ``analyze``, the query runs, and the plan has its counters."""
+        plan = self._engine.explain(analyze)
+        return "The statement has run." if plan is None else plan
+
+    def show(self, rows: int = _SHOWN_ROWS) -> None:
+        """Prints the first rows."""
+        print(self._engine.shown(rows))
+
+    def __repr__(self) -> str:
+        if not self.columns:
+            return "<tiledb_sql.Query without rows>"
+        return self._engine.shown(_SHOWN_ROWS)
+
