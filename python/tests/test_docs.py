@@ -11,8 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-@pytest.mark.parametrize("module", ["tiledb_sql", "tiledb_sql._query", "tiledb_sql._session"])
-def test_docstrings(module: str) -> None:
+@pytest.mark.parametrize("module", ["tiledb_sql", "tiledb_sql._array", "tiledb_sql._query", "tiledb_sql._session"])
+def test_docstrings(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
     result = doctest.testmod(importlib.import_module(module), optionflags=OPTIONS)
     assert result.failed == 0
     assert result.attempted > 0

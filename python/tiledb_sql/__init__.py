@@ -7,6 +7,7 @@
 A path or URL of an array is a table name, as in ``FROM './weather'`` or ``FROM 's3://bucket/weather'``.
 """
 
+from ._array import Array, Group
 from ._engine import __version__
 from ._errors import (
     ConflictError,
@@ -18,12 +19,14 @@ from ._errors import (
     PermissionDeniedError,
 )
 from ._query import Query
-from ._session import Session, connect, sql
+from ._session import Session, connect, open, sql
 
 __all__ = [
+    "Array",
     "ConflictError",
     "Error",
     "ExistsError",
+    "Group",
     "InvalidError",
     "MemoryLimitError",
     "NotFoundError",
@@ -32,5 +35,6 @@ __all__ = [
     "Session",
     "__version__",
     "connect",
+    "open",
     "sql",
 ]

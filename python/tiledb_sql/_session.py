@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from . import _engine
-from ._errors import InvalidError
+from ._array import Array, Group, open_object
+from ._errors import InvalidError, missing_extra
 from ._query import Query
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -17,10 +21,11 @@ _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 class Session:
     """Tables, settings and attached groups, and a limit of memory. :func:`connect` makes one. Threads may share it."""
 
-    __slots__ = ("_engine", "_python_variables")
+    __slots__ = ("_engine", "_process", "_python_variables")
 
     def __init__(self, engine: _engine.EngineSession, python_variables: bool) -> None:
         self._engine = engine
+        self._process = os.getpid()
         self._python_variables = python_variables
 
     def sql(
@@ -46,6 +51,10 @@ class Session:
             unknown = self._engine.unknown_tables(statement)
             tables = {name: data for name in unknown if (data := _variable(name, frame)) is not None}
         return Query(self._engine.sql(statement, params, tables))
+
+    def open(self, uri: str | os.PathLike[str], at: int | str | dt.date | None = None) -> Array | Group:
+        """Opens an array or a group, as it is or as of a time: milliseconds since 1970, or a date in any form that SQL takes."""
+        return open_object(self, os.fspath(uri), at)
 
     def register(self, name: str, data: Any) -> None:
         """Gives data a name: anything that has ``__arrow_c_stream__``, or a mapping of columns."""
@@ -74,18 +83,27 @@ def connect(
     return Session(_engine.EngineSession(limit, readonly), python_variables)
 
 
-_default: Session | None = None
-_default_lock = threading.Lock()
+_shared: Session | None = None
+_shared_lock = threading.Lock()
+
+
+def _shared_session() -> Session:
+    """The session that the whole process shares."""
+    global _shared
+    with _shared_lock:
+        if _shared is None or _shared._process != os.getpid():
+            _shared = connect()
+        return _shared
 
 
 def sql(statement: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Query:
     """Like :meth:`Session.sql`, in a session that the whole process shares."""
-    global _default
-    with _default_lock:
-        if _default is None:
-            _default = connect()
-        session = _default
-    return session._sql(statement, params, sys._getframe(1))
+    return _shared_session()._sql(statement, params, sys._getframe(1))
+
+
+def open(uri: str | os.PathLike[str], at: int | str | dt.date | None = None) -> Array | Group:
+    """Like :meth:`Session.open`, in the session that the whole process shares."""
+    return _shared_session().open(uri, at)
 
 
 def _bytes(limit: int | str) -> int:
@@ -121,8 +139,6 @@ def _stream(data: Any, what: str) -> Any:
         try:
             import pyarrow
         except ImportError:
-            from ._errors import missing_extra
-
             raise missing_extra("pyarrow", "arrow") from None
         return pyarrow.table(dict(data))
     raise TypeError(

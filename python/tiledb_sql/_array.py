@@ -1,0 +1,442 @@
+"""Arrays without SQL."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ._errors import Error, InvalidError, missing_extra
+from ._query import Query
+
+if TYPE_CHECKING:
+    import numpy as _numpy
+
+    from ._session import Session
+
+
+class Dimension(NamedTuple):
+    """A dimension: its name, its TileDB type, its domain and the extent of its tiles, as SQL shows them."""
+
+    name: str
+    type: str
+    domain: tuple[str, str] | None
+    extent: str | None
+
+
+class Attribute(NamedTuple):
+    """An attribute: its name, its TileDB type, and what its cells may hold."""
+
+    name: str
+    type: str
+    nullable: bool
+    enumeration: str | None
+    filters: str | None
+
+
+class Array:
+    """An array, as :func:`open` returns it. Each read sees the array as it is then, or as of the time that it was opened at.
+
+    Indexes are coordinates, and ends are excluded, as in TileDB-Py; those of :attr:`loc` are included.
+
+    >>> import tiledb_sql as ts
+    >>> elevation = ts.open("./examples/data/elevation")
+    >>> elevation.is_dense
+    True
+    >>> [dimension.name for dimension in elevation.dims]
+    ['y', 'x']
+    """
+
+    def __init__(self, session: Session, uri: str, at: Any = None) -> None:
+        self._session = session
+        self.uri = uri
+        self._at = None if at is None else _time(at)
+        facts = self._describe("tiledb_array", "array_type")
+        self.is_dense: bool = facts[0][0] == "dense"
+        self.dims: list[Dimension] = []
+        self.attrs: list[Attribute] = []
+        for name, role, kind, low, high, extent, nullable, enumeration, filters in self._describe(
+            "tiledb_schema",
+            "name, role, type, domain_low, domain_high, extent, nullable, enumeration, filters",
+            "ORDER BY position",
+        ):
+            if role == "dimension":
+                self.dims.append(Dimension(name, kind, None if low is None else (low, high), extent))
+            elif role == "attribute":
+                self.attrs.append(Attribute(name, kind, nullable, enumeration, filters))
+
+    def _call(self, function: str, options: Mapping[str, str] | None = None) -> str:
+        arguments = [_text(self.uri)]
+        if self._at is not None:
+            arguments.append(f"timestamp => {self._at}")
+        arguments += [f"{name} => {value}" for name, value in (options or {}).items()]
+        return f"{function}({', '.join(arguments)})"
+
+    def _describe(self, function: str, columns: str, rest: str = "") -> list[tuple[Any, ...]]:
+        return self._session.sql(f"SELECT {columns} FROM {self._call(function)} {rest}").fetchall()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of coordinates of each dimension, which must be integers."""
+        return tuple(high - low + 1 for low, high in self._domain())
+
+    def _domain(self) -> list[tuple[int, int]]:
+        try:
+            return [(int(d.domain[0]), int(d.domain[1])) for d in self.dims if d.domain or _no_domain(d)]  # type: ignore[index]
+        except ValueError:
+            kinds = ", ".join(f"{d.name} {d.type}" for d in self.dims)
+            raise InvalidError(f"{self.uri} has dimensions that are no integers ({kinds}): read it with scan()") from None
+
+    @property
+    def nonempty_domain(self) -> dict[str, tuple[Any, Any]] | None:
+        """The box around all cells, with the first and the last coordinate of each dimension; None if there are no cells."""
+        bounds = ", ".join(f"min({_name(d.name)}), max({_name(d.name)})" for d in self.dims)
+        found = self._session.sql(f"SELECT {bounds} FROM {self._call('tiledb_scan')}").fetchall()[0]
+        if found[0] is None:
+            return None
+        return {d.name: pair for d, pair in zip(self.dims, zip(found[::2], found[1::2]))}
+
+    @property
+    def fragments(self) -> list[dict[str, Any]]:
+        """The fragments that reads see, oldest first."""
+        query = self._session.sql(f"SELECT * FROM {self._call('tiledb_fragments')} WHERE visible")
+        return [dict(zip(query.columns, row)) for row in query]
+
+    @property
+    def meta(self) -> Metadata:
+        """The metadata, which can be set and deleted."""
+        return Metadata(self)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Sequence[Any] | Mapping[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> Query:
+        """Rows of the array: some columns, a condition in SQL, which may have parameters, a number of rows.
+
+        >>> import tiledb_sql as ts
+        >>> weather = ts.open("./examples/data/weather_stations")
+        >>> weather.scan(["station"], where="temperature < $1", params=[-15.7]).fetchall()
+        [('Nuuk',)]
+        """
+        shown = "*" if columns is None else ", ".join(map(_name, columns)) or "1"
+        condition = "" if where is None else f" WHERE {where}"
+        rows = "" if limit is None else f" LIMIT {int(limit)}"
+        return self._session.sql(f"SELECT {shown} FROM {self._call('tiledb_scan')}{condition}{rows}", params)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Cells: ``a["height"][10:20, 5]`` of one attribute, ``a[10:20, 5]`` of all of them in a dict."""
+        if isinstance(key, str) and any(attribute.name == key for attribute in self.attrs):
+            return AttributeCells(self, [key])
+        if isinstance(key, str) and not self._takes_text():
+            known = ", ".join(attribute.name for attribute in self.attrs)
+            raise KeyError(f"{self.uri} has no attribute {key!r}; it has {known}")
+        return self._cells(key, [attribute.name for attribute in self.attrs], included=False)
+
+    def _takes_text(self) -> bool:
+        return bool(self.dims) and self.dims[0].domain is None
+
+    @property
+    def loc(self) -> Locations:
+        """Cells by ranges whose ends are included, and by lists of coordinates."""
+        return Locations(self)
+
+    def _cells(self, key: Any, columns: list[str], included: bool) -> dict[str, Any]:
+        keys = _expanded(key, len(self.dims), self.uri)
+        if self.is_dense and not any(isinstance(k, (list, tuple, set)) or _is_array(k) for k in keys):
+            return self._box(keys, columns, included)
+        conditions: list[str] = []
+        params: list[Any] = []
+        for dimension, k in zip(self.dims, keys):
+            condition, values = _condition(dimension.name, k, included, len(params))
+            conditions += condition
+            params += values
+        shown = [dimension.name for dimension in self.dims] + columns
+        query = self.scan(shown, " AND ".join(conditions) or None, params or None)
+        return _numpy_columns(query)
+
+    def _box(self, keys: list[Any], columns: list[str], included: bool) -> dict[str, Any]:
+        conditions: list[str] = []
+        params: list[Any] = []
+        shape: list[int] = []
+        for dimension, (low, high), k in zip(self.dims, self._domain(), keys):
+            first, last, is_one = _range(dimension.name, low, high, k, included)
+            if not is_one:
+                shape.append(max(last - first + 1, 0))
+            conditions.append(f"{_name(dimension.name)} BETWEEN ${len(params) + 1} AND ${len(params) + 2}")
+            params += [first, last]
+        order = ", ".join(_name(dimension.name) for dimension in self.dims)
+        cells = self._call("tiledb_scan", {"empty_cells": "'domain'"})
+        shown = ", ".join(map(_name, columns))
+        query = self._session.sql(
+            f"SELECT {shown} FROM {cells} WHERE {' AND '.join(conditions)} ORDER BY {order}", params
+        )
+        return {name: values.reshape(shape) for name, values in _numpy_columns(query).items()}
+
+    def append(self, data: Any) -> int:
+        """Writes cells in one commit: anything that has ``__arrow_c_stream__``, or a mapping of columns. Returns their number."""
+        name = f"appended_{id(data):x}"
+        self._session.register(name, data)
+        try:
+            columns = ", ".join(map(_name, self._session.sql(f"SELECT * FROM {name} LIMIT 0").columns))
+            inserted = self._session.sql(f"INSERT INTO {_text(self.uri)} ({columns}) SELECT {columns} FROM {name}")
+        finally:
+            self._session.unregister(name)
+        return int(inserted.fetchall()[0][0])
+
+    def delete(self, where: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> int:
+        """Deletes the cells that meet a condition in SQL. Returns their number."""
+        return int(self._session.sql(f"DELETE FROM {_text(self.uri)} WHERE {where}", params).fetchall()[0][0])
+
+    def consolidate(self, **options: Any) -> Query:
+        """Merges fragments. The options are those of ``tiledb_consolidate``: ``dry_run=True``, ``mode="commits"``, …"""
+        return self._maintain("tiledb_consolidate", options)
+
+    def vacuum(self, **options: Any) -> Query:
+        """Removes what consolidations have replaced. The options are those of ``tiledb_vacuum``: ``min_age="1 day"``, …"""
+        return self._maintain("tiledb_vacuum", options)
+
+    def check(self, **options: Any) -> Query:
+        """Reads everything, and returns what is wrong or left over."""
+        return self._maintain("tiledb_check", options)
+
+    def _maintain(self, function: str, options: Mapping[str, Any]) -> Query:
+        arguments = "".join(f", {name} => {_literal(value)}" for name, value in options.items())
+        return self._session.sql(f"SELECT * FROM {function}({_text(self.uri)}{arguments})")
+
+    def __repr__(self) -> str:
+        kind = "dense" if self.is_dense else "sparse"
+        dims = ", ".join(f"{d.name} {d.type}" for d in self.dims)
+        attrs = ", ".join(f"{a.name} {a.type}" for a in self.attrs)
+        return f"<tiledb_sql.Array {self.uri!r}: {kind}, ({dims}) -> ({attrs})>"
+
+
+class Group:
+    """A group of arrays, as :func:`open` returns it.
+
+    >>> import tiledb_sql as ts
+    >>> experiment = ts.open("./examples/data/experiment")
+    >>> experiment["ms/RNA"].members
+    ['X', 'var']
+    """
+
+    def __init__(self, session: Session, uri: str, at: Any = None) -> None:
+        self._session = session
+        self.uri = uri
+        self._at = at
+        found = session.sql(f"SELECT path, uri, type FROM tiledb_members({_text(uri)}) ORDER BY path").fetchall()
+        self._paths: dict[str, str] = {path: member for path, member, _ in found}
+
+    @property
+    def members(self) -> list[str]:
+        """The names of its members."""
+        return [path for path in self._paths if "/" not in path]
+
+    def __getitem__(self, path: str) -> Array | Group:
+        """A member, or a member of a member: ``g["ms/RNA/X/data"]``."""
+        if path not in self._paths:
+            raise KeyError(f"{self.uri} has no member {path!r}; it has {', '.join(self._paths)}")
+        return open_object(self._session, self._paths[path], self._at)
+
+    def __repr__(self) -> str:
+        return f"<tiledb_sql.Group {self.uri!r}: {', '.join(self.members)}>"
+
+
+def open_object(session: Session, uri: str, at: Any = None) -> Array | Group:
+    """Opens an array or a group."""
+    try:
+        return Array(session, uri, at)
+    except Error as error:
+        if error.kind != "is_a_group":
+            raise
+        return Group(session, uri, at)
+
+
+class AttributeCells:
+    """The cells of one attribute."""
+
+    def __init__(self, array: Array, columns: list[str]) -> None:
+        self._array = array
+        self._columns = columns
+
+    def __getitem__(self, key: Any) -> _numpy.ndarray[Any, Any]:
+        cells = self._array._cells(key, self._columns, included=False)
+        found: _numpy.ndarray[Any, Any] = cells[self._columns[0]]
+        return found
+
+
+class Locations:
+    """Cells by ranges whose ends are included."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, key: Any) -> dict[str, Any]:
+        return self._array._cells(key, [a.name for a in self._array.attrs], included=True)
+
+
+class Metadata(MutableMapping[str, Any]):
+    """The metadata of an array."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, key: str) -> Any:
+        found = self._array._session.sql(
+            "SELECT type, count, value, int_value, uint_value, float_value, elements, bytes "
+            f"FROM {self._array._call('tiledb_metadata')} WHERE key = $1",
+            [key],
+        ).fetchall()
+        if not found:
+            raise KeyError(key)
+        kind, count, value, integer, unsigned, number, elements, stored = found[0]
+        if kind in ("STRING_UTF8", "STRING_ASCII", "CHAR"):
+            return value
+        if kind == "BLOB" or elements is None:
+            return stored
+        if kind.startswith(("INT", "UINT")):
+            return (integer if integer is not None else unsigned) if count == 1 else tuple(map(int, elements))
+        if kind.startswith("FLOAT"):
+            return number if count == 1 else tuple(map(float, elements))
+        return value if count == 1 else tuple(elements)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._change(f"tiledb_set_metadata({_text(self._array.uri)}, {_text(key)}, {_literal(value)})")
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._change(f"tiledb_delete_metadata({_text(self._array.uri)}, {_text(key)})")
+
+    def _change(self, call: str) -> None:
+        self._array._session.sql(f"SELECT * FROM {call}")
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for (key,) in self._array._describe("tiledb_metadata", "key", "ORDER BY key"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<metadata of {self._array.uri!r}: {', '.join(self)}>"
+
+
+def _no_domain(dimension: Dimension) -> bool:
+    raise ValueError(dimension.name)
+
+
+def _is_array(key: Any) -> bool:
+    return type(key).__module__ == "numpy" and hasattr(key, "shape") and bool(key.shape)
+
+
+def _expanded(key: Any, dims: int, uri: str) -> list[Any]:
+    """One key for each dimension."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if any(k is Ellipsis for k in keys):
+        at = next(i for i, k in enumerate(keys) if k is Ellipsis)
+        keys[at : at + 1] = [slice(None)] * max(dims - len(keys) + 1, 0)
+    if len(keys) > dims:
+        raise IndexError(f"{len(keys)} indexes for {uri}, which has {dims} dimensions")
+    for k in keys:
+        if isinstance(k, slice) and k.step is not None:
+            raise IndexError(f"the index {k.start}:{k.stop}:{k.step} has a step, which arrays don't take: read the range, then take steps of it")
+    return keys + [slice(None)] * (dims - len(keys))
+
+
+def _range(name: str, low: int, high: int, key: Any, included: bool) -> tuple[int, int, bool]:
+    """The first and the last coordinate, and whether the key is a single one."""
+    if isinstance(key, slice):
+        first = low if key.start is None else _integer(name, key.start)
+        last = high if key.stop is None else _integer(name, key.stop) - (0 if included else 1)
+    else:
+        first = last = _integer(name, key)
+    if first > last:
+        return first, last, not isinstance(key, slice)
+    if first < low or last > high:
+        raise IndexError(f"the index {key} of the dimension {name} is outside of its domain, {low} to {high}")
+    return first, last, not isinstance(key, slice)
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        return int(value.__index__())
+    except AttributeError:
+        raise IndexError(f"the index {value!r} of the dimension {name} is no integer") from None
+
+
+def _condition(name: str, key: Any, included: bool, used: int) -> tuple[list[str], list[Any]]:
+    column = _name(name)
+    if isinstance(key, slice):
+        parts, params = [], []
+        if key.start is not None:
+            params.append(key.start)
+            parts.append(f"{column} >= ${used + len(params)}")
+        if key.stop is not None:
+            params.append(key.stop)
+            parts.append(f"{column} {'<=' if included else '<'} ${used + len(params)}")
+        return parts, params
+    if isinstance(key, (list, tuple, set)) or _is_array(key):
+        values = list(key)
+        if not values:
+            return ["false"], []
+        marks = ", ".join(f"${used + i + 1}" for i in range(len(values)))
+        return [f"{column} IN ({marks})"], values
+    return [f"{column} = ${used + 1}"], [key]
+
+
+def _numpy_columns(query: Query) -> dict[str, Any]:
+    """One array for each column, with a mask if the column may be NULL."""
+    try:
+        import numpy
+        import pyarrow.compute
+    except ImportError:
+        raise missing_extra("numpy", "numpy") from None
+    table = query.to_arrow()
+    found = {}
+    for field, column in zip(table.schema, table.columns):
+        if pyarrow.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if not field.nullable or pyarrow.types.is_nested(column.type):
+            found[field.name] = column.to_numpy()
+            continue
+        mask = pyarrow.compute.is_null(column).to_numpy()
+        values = column
+        if column.null_count and not (pyarrow.types.is_string(column.type) or pyarrow.types.is_binary(column.type)):
+            values = column.fill_null(pyarrow.scalar(0).cast(column.type))
+        found[field.name] = numpy.ma.MaskedArray(values.to_numpy(), mask=mask)
+    return found
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and value - value == 0:
+        return repr(value)
+    if isinstance(value, str):
+        return _text(value)
+    raise InvalidError(f"a value of the type {type(value).__name__} can't be written here: pass bool, int, float or str")
+
+
+def _time(at: Any) -> str:
+    if isinstance(at, bool) or not isinstance(at, (int, str, dt.date)):
+        raise InvalidError(f"a time is a number of milliseconds, a text or a datetime, not {type(at).__name__}")
+    if isinstance(at, int):
+        return str(at)
+    if isinstance(at, dt.datetime) and at.tzinfo is not None:
+        at = at.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    return _text(at if isinstance(at, str) else at.isoformat())
+
+
+__all__ = ["Array", "Attribute", "AttributeCells", "Dimension", "Group", "Locations", "Metadata", "open_object"]
