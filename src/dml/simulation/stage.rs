@@ -12,6 +12,7 @@ use datafusion::error::DataFusionError;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::future::{Either, select};
 use tiledb_engine::simulated::World;
+use tiledb_engine::{Engine, EngineOptions};
 use tokio::sync::oneshot;
 
 use crate::TileDbTable;
@@ -194,6 +195,8 @@ pub(super) struct Ledger {
 pub(super) struct Stage {
     pub(super) kind: Kind,
     pub(super) world: World,
+    /// An engine of its own. What other worlds leave in a shared one would change the course of events.
+    engine: Engine,
     /// Distinguishes the worlds of one process of this machine.
     pub(super) name: String,
     pub(super) ledger: Mutex<Ledger>,
@@ -209,6 +212,7 @@ impl Stage {
         Arc::new(Self {
             kind,
             world,
+            engine: Engine::new(EngineOptions::default()),
             name: format!("world{}", WORLDS.fetch_add(1, Ordering::Relaxed)),
             ledger: Mutex::default(),
             processes: AtomicUsize::new(STEWARD + 1),
@@ -234,7 +238,9 @@ impl Stage {
 
     /// Gives each process its own name of the store, so that they share no cache.
     pub(super) fn session(&self, process: Option<usize>) -> (SessionContext, String) {
-        let config = SessionConfig::new().with_target_partitions(2);
+        let config = SessionConfig::new()
+            .with_target_partitions(2)
+            .with_extension(Arc::new(self.engine.clone()));
         let ctx = SessionContext::new_with_config(config);
         crate::register(&ctx).unwrap();
         let host = match process {

@@ -164,7 +164,11 @@ impl Snapshot {
                 let is_replaced = !matches!(stand_in, StandIn::Nothing);
                 self.vacuumed(&gone, is_replaced).with_source(error)
             }
-            Ok(None) | Err(_) => error,
+            Ok(None) => error,
+            Err(cause) => Error::new(
+                cause.kind(),
+                format!("{error}, and the array can't be opened again to see why: {cause}"),
+            ),
         }
     }
 
