@@ -4,15 +4,22 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use datafusion::error::Result;
 use datafusion::physical_plan::{collect, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::Array;
 use futures::TryStreamExt;
 use libtest_mimic::Failed;
+use object_store::memory::InMemory;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::late::{KINDS, ShelvedArray, sorted};
+use crate::support::faulty_store::{self, Faulty, Meeting, copy_of};
 use crate::support::trials::SqlTrial;
 use crate::{block_on, trial};
 
@@ -28,6 +35,9 @@ fn late_commits() -> Vec<SqlTrial> {
         }
         trials.push(trial(format!("two_states_{kind}"), move || {
             block_on(two_states(create))
+        }));
+        trials.push(trial(format!("lists_go_{kind}"), move || {
+            block_on(lists_go(create))
         }));
     }
     trials
@@ -143,6 +153,91 @@ async fn two_states(create: &str) -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+const OPEN: &str = "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION 'crash://store/array'";
+const QUERY: &str = "SELECT count(*), sum(v) FROM t WHERE x > 35 AND v % 3 = 1";
+
+/// The files of a planned scan are gone, and the lists of what was replaced go before one of the requests of its run, for each of them.
+async fn lists_go(create: &str) -> Result<(), Failed> {
+    let before = Arc::new(InMemory::new());
+    let ctx = faulty_store::session(&quiet(&before))?;
+    let create = create.replace("$TILE", "20").replace("$LAST", "399");
+    let table = format!(
+        "CREATE EXTERNAL TABLE t (x BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB LOCATION \
+         'crash://store/array' OPTIONS ({create})"
+    );
+    faulty_store::execute(&ctx, &table).await?;
+    for first in (0..400).step_by(100) {
+        let insert = format!(
+            "INSERT INTO t SELECT i, (i * 7919) % 10007 FROM unnest(range({first}, {first} + 100)) AS u(i)"
+        );
+        faulty_store::execute(&ctx, &insert).await?;
+    }
+    let expected = run(&ctx, QUERY).await?;
+    // Runs the query while the lists go before the n-th request. Returns the requests until it was planned, and all of them.
+    let meet = async |n: usize| {
+        let inner = Arc::new(copy_of(&before).await?);
+        let lists = Arc::clone(&inner);
+        let meeting: Meeting = Box::new(move || {
+            let lists = Arc::clone(&lists);
+            Box::pin(async move {
+                for (path, _) in saved_lists(&lists).await.unwrap() {
+                    lists.delete(&path).await.unwrap();
+                }
+            })
+        });
+        let store = Faulty::meeting(Arc::clone(&inner), n, meeting);
+        let ctx = faulty_store::session(&store)?;
+        faulty_store::execute(&ctx, OPEN).await?;
+        let plan = ctx.sql(QUERY).await?.create_physical_plan().await?;
+        let to_plan = store.requests.count.load(Ordering::SeqCst);
+        let other = faulty_store::session(&quiet(&inner))?;
+        run(
+            &other,
+            "SELECT * FROM tiledb_consolidate('crash://store/array')",
+        )
+        .await?;
+        let lists = saved_lists(&inner).await?;
+        assert!(!lists.is_empty());
+        run(
+            &other,
+            "SELECT * FROM tiledb_vacuum('crash://store/array', min_age => '0')",
+        )
+        .await?;
+        for (path, bytes) in lists {
+            inner.put(&path, bytes.into()).await?;
+        }
+        match collect(plan, ctx.task_ctx()).await {
+            Ok(found) => assert_eq!(sorted(&found), expected, "{n}"),
+            Err(error) => says_to_run_again(&error.to_string(), &format!("before request {n}")),
+        }
+        Ok::<_, Failed>((to_plan, store.requests.count.load(Ordering::SeqCst)))
+    };
+    let (to_plan, all) = meet(usize::MAX).await?;
+    assert!(to_plan < all);
+    for n in to_plan..all {
+        meet(n).await?;
+    }
+    Ok(())
+}
+
+fn quiet(store: &Arc<InMemory>) -> Arc<Faulty> {
+    let nothing: Meeting = Box::new(|| Box::pin(async {}));
+    Faulty::meeting(Arc::clone(store), usize::MAX, nothing)
+}
+
+/// The lists of replaced fragments in a store.
+async fn saved_lists(store: &InMemory) -> object_store::Result<Vec<(ObjectPath, Bytes)>> {
+    let folder = ObjectPath::from("array/__commits");
+    let mut lists = Vec::new();
+    for file in store.list(Some(&folder)).try_collect::<Vec<_>>().await? {
+        if file.location.as_ref().contains(".vac") {
+            let bytes = store.get(&file.location).await?.bytes().await?;
+            lists.push((file.location, bytes));
+        }
+    }
+    Ok(lists)
 }
 
 /// A file, and its bytes.

@@ -23,7 +23,7 @@ mod listing;
 mod location;
 mod remote;
 mod request_log;
-mod stopwatch;
+mod request_timer;
 mod store;
 mod store_id;
 #[cfg(test)]

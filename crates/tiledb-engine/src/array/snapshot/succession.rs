@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Snapshot;
+use crate::array::directory::MOST_LISTINGS;
 use crate::array::fragment::Fragment;
 use crate::array::window::{OpenWindow, TimestampMs, WindowVisibility};
 use crate::error::{Error, ErrorKind, Result};
@@ -48,6 +49,22 @@ enum StandIn {
 impl Snapshot {
     /// What has become of the snapshot; `None` if all of its fragments are still there.
     async fn succession(&self) -> Result<Option<SnapshotSuccession>> {
+        for _ in 0..MOST_LISTINGS {
+            match self.succession_now().await {
+                // A vacuum removed a list before it was read. A new listing shows the array without it.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                found => return found,
+            }
+        }
+        Err(Error::conflict(format!(
+            "lists of replaced fragments went {MOST_LISTINGS} times before they were read, because somebody vacuums the array: run \
+             the statement again"
+        ))
+        .with("array", self.storage.uri()))
+    }
+
+    /// As [`succession`](Self::succession); fails if a list of replaced fragments goes before it is read.
+    async fn succession_now(&self) -> Result<Option<SnapshotSuccession>> {
         let now = Self::open(&self.storage, self.window).await?;
         let (here, known) = (now.names(), self.names());
         let is_gone = |f: &&Arc<Fragment>| !here.contains(f.name.name.as_str());
@@ -213,8 +230,8 @@ struct FragmentSources<'a> {
 }
 
 impl<'a> FragmentSources<'a> {
-    /// The sources of `new`, by the lists of what each fragment has `replaced`; `None` if one of `new` has no list. A source may
-    /// have been made of others itself.
+    /// Finds the sources of `new` in the lists `replaced`; `None` if a fragment of `new` has no list. The sources of a source count,
+    /// too.
     fn of(
         new: &[&'a Arc<Fragment>],
         gone: &[&Arc<Fragment>],

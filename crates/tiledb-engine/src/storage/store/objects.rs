@@ -34,7 +34,7 @@ use crate::storage::file_write::CreateOutcome;
 use crate::storage::link::LinkRequest;
 use crate::storage::listing::{DatedListing, FolderState, Listing, ListingReuse};
 use crate::storage::request_log::RequestKind;
-use crate::storage::stopwatch::Stopwatch;
+use crate::storage::request_timer::RequestTimer;
 
 /// An answer, with the request that measures the way to the store.
 struct TimedAnswer {
@@ -190,7 +190,7 @@ impl FileAccess for ObjectFiles<'_> {
     async fn list(&self, folder: &str, _: Option<ListingReuse>) -> Result<DatedListing> {
         let ticket = self.storage.start(RequestKind::List, folder, None, None);
         let path = self.storage.location.path_of(folder);
-        let watch = Stopwatch::start();
+        let watch = RequestTimer::start();
         let listed = self.storage.store().list_with_delimiter(Some(&path)).await;
         let took = watch.elapsed();
         let (listing, entries) = match listed {

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 /// A measurement that has begun.
 #[derive(Debug)]
-pub(super) struct Stopwatch {
+pub(super) struct RequestTimer {
     begun: Instant,
     #[cfg(any(test, feature = "testing"))]
     begun_in_world: Option<Duration>,
 }
 
-impl Stopwatch {
+impl RequestTimer {
     pub(super) fn start() -> Self {
         Self {
             begun: Instant::now(),
