@@ -17,7 +17,7 @@ use pyo3::types::PyCapsule;
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// A capsule that hands out a stream.
+/// Wraps a stream in a capsule.
 pub fn stream_capsule(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
@@ -25,7 +25,7 @@ pub fn stream_capsule(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
 }
 
-/// A capsule that hands out a schema.
+/// Wraps a schema in a capsule.
 pub fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let schema = FFI_ArrowSchema::try_from(schema);
     let schema = schema.map_err(|e| PyValueError::new_err(e.to_string()))?;
@@ -44,7 +44,7 @@ pub fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
 pub fn stream_of(object: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
     let capsule = object.call_method0("__arrow_c_stream__")?;
     let capsule = capsule.cast_into::<PyCapsule>().map_err(|_| {
-        PyTypeError::new_err("__arrow_c_stream__ returned something that is no capsule")
+        PyTypeError::new_err("__arrow_c_stream__ returned something that isn't a capsule")
     })?;
     let pointer = capsule.pointer_checked(Some(STREAM))?;
     // SAFETY: a capsule of this name holds a stream. It is moved out, and a released one stays behind.

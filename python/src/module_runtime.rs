@@ -37,7 +37,7 @@ impl OwnerProcess {
             return Ok(());
         }
         Err(PyRuntimeError::new_err(format!(
-            "{what} was made before this process was forked, and its threads stayed in the parent: make it anew here, or start \
+            "{what} belongs to the process that this one was forked from, and its threads aren't here: make a new one, or start \
              processes by \"spawn\" or \"forkserver\""
         )))
     }
@@ -57,7 +57,7 @@ pub fn handle() -> PyResult<Handle> {
         .thread_name("tiledb-sql")
         .thread_stack_size(STACK_BYTES)
         .build();
-    let failed = |e| PyRuntimeError::new_err(format!("the system has no threads: {e}"));
+    let failed = |e| PyRuntimeError::new_err(format!("can't start threads: {e}"));
     let built: &'static Runtime = Box::leak(Box::new(built.map_err(failed)?));
     *runtime = Some((process, built));
     Ok(built.handle().clone())

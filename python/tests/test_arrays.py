@@ -71,7 +71,7 @@ def test_boxes(grid: ts.Array) -> None:
         ((0, 4), "x.*0 to 3"),
         ((0, 0, 0), "2 dimensions"),
         (slice(0, 4, 2), "step"),
-        (1.5, "no integer"),
+        (1.5, "isn't an integer"),
     ],
 )
 def test_wrong_indexes(grid: ts.Array, key: object, words: str) -> None:
@@ -100,7 +100,7 @@ def test_sparse_cells(con: ts.Session, weather: str) -> None:
     assert len(array.loc[[], :]["station"]) == 0
     assert array.nonempty_domain is not None
     assert array.nonempty_domain["station"] == ("Bergen", "Zurich")
-    with pytest.raises(ts.InvalidError, match="no integers"):
+    with pytest.raises(ts.InvalidError, match="aren't integers"):
         array.shape
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     import numpy as _numpy
 
     from ._session import Session
+
+
+# Numbers the names of appended data, which threads of a session must not share.
+_appends = itertools.count()
 
 
 class Dimension(NamedTuple):
@@ -85,11 +90,11 @@ class Array:
             return [(int(d.domain[0]), int(d.domain[1])) for d in self.dims if d.domain or _no_domain(d)]  # type: ignore[index]
         except ValueError:
             kinds = ", ".join(f"{d.name} {d.type}" for d in self.dims)
-            raise InvalidError(f"{self.uri} has dimensions that are no integers ({kinds}): read it with scan()") from None
+            raise InvalidError(f"{self.uri} has dimensions that aren't integers ({kinds}): read it with scan()") from None
 
     @property
     def nonempty_domain(self) -> dict[str, tuple[Any, Any]] | None:
-        """The box around all cells, with the first and the last coordinate of each dimension; None if there are no cells."""
+        """The box around all cells, with the first and the last coordinate of each dimension; None without cells."""
         bounds = ", ".join(f"min({_name(d.name)}), max({_name(d.name)})" for d in self.dims)
         found = self._session.sql(f"SELECT {bounds} FROM {self._call('tiledb_scan')}").fetchall()[0]
         if found[0] is None:
@@ -177,7 +182,7 @@ class Array:
 
     def append(self, data: Any) -> int:
         """Writes cells in one commit: anything that has ``__arrow_c_stream__``, or a mapping of columns. Returns their number."""
-        name = f"appended_{id(data):x}"
+        name = f"appended_{next(_appends)}"
         self._session.register(name, data)
         try:
             columns = ", ".join(map(_name, self._session.sql(f"SELECT * FROM {name} LIMIT 0").columns))
@@ -363,7 +368,7 @@ def _integer(name: str, value: Any) -> int:
     try:
         return int(value.__index__())
     except AttributeError:
-        raise IndexError(f"the index {value!r} of the dimension {name} is no integer") from None
+        raise IndexError(f"the index {value!r} of the dimension {name} isn't an integer") from None
 
 
 def _condition(name: str, key: Any, included: bool, used: int) -> tuple[list[str], list[Any]]:

@@ -113,7 +113,7 @@ def _bytes(limit: int | str) -> int:
         try:
             limit = int(float(text.removesuffix(unit)) * _UNITS[unit])
         except (KeyError, ValueError, OverflowError):
-            raise InvalidError(f"the memory limit {limit!r} is no size: write it as in '2g' or '512m'") from None
+            raise InvalidError(f"the memory limit {limit!r} isn't a size such as '2g' or '512m'") from None
     if limit <= 0:
         raise InvalidError(f"the memory limit must be above 0, not {limit}")
     return limit

@@ -54,7 +54,7 @@ def _zone(value: dt.datetime) -> str:
 def _decimal(value: Decimal) -> tuple[str, int, str] | None:
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError(f"the parameter {value} is no number")
+        raise ValueError(f"the parameter {value} isn't a number")
     number = int("".join(map(str, digits)) or "0")
     if exponent > 0:
         number, exponent = number * 10**exponent, 0
@@ -115,7 +115,7 @@ def _microseconds(count: int, scale: int) -> int:
     whole, rest = divmod(count * 1_000_000, scale)
     if rest:
         raise InvalidError(
-            f"{count} nanoseconds are no whole microseconds, and Python's times have no finer ones: "
+            f"Python's times have whole microseconds, and {count} nanoseconds aren't: "
             "read them with to_arrow() or to_pandas()"
         )
     return whole
