@@ -119,7 +119,7 @@ class Array:
         params: Sequence[Any] | Mapping[str, Any] | None = None,
         limit: int | None = None,
     ) -> Query:
-        """Rows of the array: some columns, a condition in SQL, which may have parameters, a number of rows.
+        """Selects columns, and rows by a condition in SQL with parameters, at most ``limit`` of them. They come in no particular order.
 
         >>> import tiledb_sql as ts
         >>> weather = ts.open("./examples/data/weather_stations")
