@@ -91,8 +91,8 @@ pub use error::{Error, ErrorKind, Result, ResultExt};
 pub use filter::EncryptionKey;
 pub use format::metadata::MetadataValue;
 pub use handle::{
-    Array, ArrayBatches, ArrayInsert, ArrayScan, ArrowValue, DimensionRange, FragmentInfo,
-    OpenOptions,
+    Array, ArrayBatches, ArrayInsert, ArrayScan, ArrowValue, DenseBox, DenseBoxTile, DenseBoxTiles,
+    DimensionRange, FragmentInfo, OpenOptions,
 };
 pub use maintain::check::{Check, CheckOptions, Finding, Severity};
 pub use maintain::consolidate::{ConsolidateMode, ConsolidateOptions};

@@ -1,6 +1,7 @@
 //! Arrays without SQL: `handle::<array>` reads golden arrays, now and at their times. The other tests compare scans and inserts
 //! with the statements that mean the same, and look at what is refused, what is read, and what is known before reading.
 
+mod boxes;
 mod description;
 mod insert;
 mod insert_dense;
@@ -95,6 +96,7 @@ async fn golden_array(place: PathBuf, entry: Value) -> Result<(), Failed> {
     };
     as_libtiledb("rows", &batches, answers("")?)?;
     check_box(&array, &batches)?;
+    boxes::check(&array, &batches).await?;
     for window in entry["windows"].as_array().into_iter().flatten() {
         if let (Some(0), Some(end)) = (window[0].as_u64(), window[1].as_u64()) {
             let then = array.scan().at(end).collect().await?;

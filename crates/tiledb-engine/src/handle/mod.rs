@@ -28,6 +28,7 @@
 //! see the crate `datafusion-tiledb`.
 
 mod batches;
+mod boxes;
 mod casts;
 mod description;
 mod insert;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 
 pub use self::batches::ArrayBatches;
+pub use self::boxes::{DenseBox, DenseBoxTile, DenseBoxTiles};
 pub use self::description::{ArrowValue, DimensionRange, FragmentInfo};
 pub use self::insert::ArrayInsert;
 pub use self::options::OpenOptions;

@@ -6,7 +6,7 @@ use super::Array;
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
 use crate::array::window::{OpenWindow, TimestampMs};
-use crate::arrow::{FixedText, InvalidUtf8, TimeAs, TypeOptions};
+use crate::arrow::{FixedText, FloatBits, InvalidUtf8, TimeAs, TypeOptions};
 use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
 use crate::scan::EmptyCells;
@@ -97,6 +97,13 @@ impl OpenOptions {
     /// Sets how text of a fixed size shows its padding.
     pub fn fixed_text(mut self, choice: FixedText) -> Self {
         self.shown.types.fixed_text = choice;
+        self
+    }
+
+    /// Shows dates, times and enumerated values as their stored numbers, and each NaN and zero with its own bits.
+    pub fn stored_values(mut self) -> Self {
+        self.shown.types.as_stored = true;
+        self.shown.types.float_bits = FloatBits::Stored;
         self
     }
 

@@ -11,6 +11,7 @@ use futures::stream::select_all;
 use futures::{StreamExt, TryStreamExt};
 
 use super::batches::ArrayBatches;
+use super::boxes::DenseBox;
 use super::ranges::CoordinateRange;
 use super::{Array, at_least_one, quoted, renewal};
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ use crate::scan::context::ScanContext;
 use crate::scan::metrics::ScanMetrics;
 use crate::scan::stream::read_units;
 use crate::scan::units::UnitPool;
-use crate::scan::{ScanPlan, ScanSpec, ScanWays};
+use crate::scan::{EmptyCells, ScanPlan, ScanSpec, ScanWays};
 use crate::write::create::LiteralValue;
 
 /// The number of rows of a batch, unless another one is chosen.
@@ -154,6 +155,49 @@ impl ArrayScan {
         Ok(self.divided(&plan))
     }
 
+    /// Reads a box of a dense array tile by tile, without coordinates: the cells within the ranges, of which each dimension has
+    /// at most one. Cells that were never written have the fill value, also outside of the box around the written ones.
+    /// A [limit](Self::limit) and a [batch size](Self::batch_size) don't count.
+    ///
+    /// ```
+    /// use futures::TryStreamExt;
+    /// use tiledb_engine::OpenOptions;
+    ///
+    /// # async fn example() -> tiledb_engine::Result<()> {
+    /// let elevation = OpenOptions::new()
+    ///     .stored_values()
+    ///     .open("../../examples/data/elevation")
+    ///     .await?;
+    /// let corner = elevation.scan().columns(["height"]).range("y", 0..2).range("x", 0..3);
+    /// let corner = corner.dense_box().await?;
+    /// assert_eq!(corner.shape(), [2, 3]);
+    /// let mut heights = vec![0_u8; 2 * 3 * size_of::<i16>()];
+    /// for mut tiles in corner.streams() {
+    ///     while let Some(tile) = tiles.try_next().await? {
+    ///         tile.for_each_run(0, |cell, values| {
+    ///             let at = cell * size_of::<i16>();
+    ///             heights[at..at + values.len()].copy_from_slice(values);
+    ///         })?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`stream`](Self::stream); the array is sparse, or a dimension has several ranges.
+    pub async fn dense_box(mut self) -> Result<DenseBox> {
+        if !self.array.is_dense() {
+            let error = Error::invalid("a sparse array has no boxes of cells: read its rows");
+            return Err(error.with("array", self.array.uri()));
+        }
+        self.array.options.shown.empty_cells = EmptyCells::Domain;
+        let plan = self.plan().await?;
+        let partitions = self.most_partitions();
+        DenseBox::new(plan, self.memory, partitions)
+    }
+
     /// Reads all rows into memory.
     ///
     /// # Errors
@@ -180,12 +224,9 @@ impl ArrayScan {
 
     fn divided(&self, plan: &Arc<ScanPlan>) -> Vec<ArrayBatches> {
         let schema = plan.spec.output_schema();
-        let partitions = self
-            .partitions
-            .or_else(|| available_parallelism().ok().map(NonZero::get));
         let pool = Arc::<UnitPool>::default();
         let run = Arc::new(self.clone());
-        let partitions = plan.partitions(partitions.unwrap_or(1)).into_iter();
+        let partitions = plan.partitions(self.most_partitions()).into_iter();
         let streams = partitions.enumerate().map(|(partition, units)| {
             let units = pool.join(Arc::clone(&run) as _, partition, units);
             let metrics = Arc::<ScanMetrics>::default();
@@ -197,6 +238,12 @@ impl ArrayScan {
             ArrayBatches::new(schema, batches)
         });
         streams.collect()
+    }
+
+    /// The most partitions that are read at the same time.
+    fn most_partitions(&self) -> usize {
+        let processors = || available_parallelism().map_or(1, NonZero::get);
+        self.partitions.unwrap_or_else(processors)
     }
 
     async fn plan(&self) -> Result<Arc<ScanPlan>> {

@@ -64,6 +64,8 @@ pub struct ScanContext {
     pub(super) order: Option<Arc<UnitOrder>>,
     /// The order that rows are promised in, if any; the units of the plan follow each other in it.
     pub(super) row_order: Option<Arc<RowOrder>>,
+    /// Whether the place of each batch of a dense array is kept.
+    pub(super) keeps_places: bool,
     /// How far to read ahead.
     pub(super) pace: ReadAhead,
     /// The schema of the batches.
@@ -109,6 +111,7 @@ impl ScanContext {
             runtime: None,
             order: None,
             row_order: None,
+            keeps_places: false,
             pace: ReadAhead::default(),
             plan,
             memory: TileMemory::new(memory, idle),
@@ -118,6 +121,14 @@ impl ScanContext {
             metrics,
             units_read: Arc::default(),
         }
+    }
+
+    /// Keeps the place of each batch, for [`read_placed`](super::stream::read_placed). The scan is of a dense array, without a
+    /// predicate, and shows cells that were never written.
+    #[must_use]
+    pub fn keeping_places(mut self) -> Self {
+        self.keeps_places = true;
+        self
     }
 
     /// Counts the units that were read here, too.

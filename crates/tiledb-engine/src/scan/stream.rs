@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use futures::StreamExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use futures::stream::{self, FuturesOrdered, Stream};
+use futures::{StreamExt, TryStreamExt};
 
 use super::context::ScanContext;
 use super::order::{InSequence, RowOrder};
@@ -18,6 +18,7 @@ use super::plan::PlanUnits;
 use super::units::UnitQueue;
 use super::{dense, sparse};
 use crate::error::{Error, ErrorKind, Result};
+use crate::geometry::domain::KeyBox;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::narrow::narrow_unit;
 use crate::tile::tile_memory::DecodeScratch;
@@ -37,7 +38,7 @@ const UNITS_AHEAD_BY_PROMISE: usize = 2;
 
 impl ScanContext {
     async fn read(self: &Arc<Self>, work: StreamWork) -> Result<UnitBatches> {
-        let (batches, grant) = match &self.plan.units {
+        let (batches, places, grant) = match &self.plan.units {
             PlanUnits::Sparse(units) => {
                 let index = usize::try_from(work.unit)?;
                 let unit = units
@@ -47,10 +48,11 @@ impl ScanContext {
                     Some(part) => &part.of_sparse(&self.plan, unit)?,
                     None => unit,
                 };
-                match narrow_unit(Arc::clone(self), unit).await? {
+                let (batches, grant) = match narrow_unit(Arc::clone(self), unit).await? {
                     Some((context, unit)) => sparse::read_unit(&context, unit).await?,
                     None => (Vec::new(), None),
-                }
+                };
+                (batches, Vec::new(), grant)
             }
             PlanUnits::Dense(dense) => {
                 let condition = self.condition()?;
@@ -67,7 +69,8 @@ impl ScanContext {
                     }
                     None => Arc::clone(self),
                 };
-                dense::read_unit(&context, condition.as_deref(), tiles, within).await?
+                let rows = dense::read_unit(&context, condition.as_deref(), tiles, within).await?;
+                (rows.batches, rows.places, rows.grant)
             }
         };
         let (batches, mut grant) = match &self.row_order {
@@ -81,6 +84,7 @@ impl ScanContext {
         }
         Ok(UnitBatches {
             batches: batches.into(),
+            places: places.into(),
             grant,
         })
     }
@@ -119,6 +123,8 @@ impl ScanContext {
 /// The rows of a unit, with the memory they occupy.
 struct UnitBatches {
     batches: VecDeque<RecordBatch>,
+    /// The boxes of cells that the batches are, if these are kept.
+    places: VecDeque<KeyBox>,
     grant: Option<Grant>,
 }
 
@@ -141,6 +147,9 @@ impl StreamWork {
         }
     }
 }
+
+/// A batch, and the box of cells that it is, if that is kept.
+type PlacedBatch = (RecordBatch, Option<KeyBox>);
 
 struct RunningUnit {
     context: Arc<ScanContext>,
@@ -173,6 +182,22 @@ pub fn read_units(
     context: ScanContext,
     units: UnitQueue,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    read(context, units).map_ok(|(batch, _)| batch)
+}
+
+/// Reads units of a dense array, and gives their batches with the boxes of cells that these are. The cells of a box are in the
+/// cell order of the array.
+pub fn read_placed(
+    context: ScanContext,
+    units: UnitQueue,
+) -> impl Stream<Item = Result<(RecordBatch, KeyBox)>> + Send {
+    read(context.keeping_places(), units).and_then(|(batch, place)| {
+        let place = place.ok_or_else(|| Error::internal("a batch of cells has no place"));
+        ready(place.map(|place| (batch, place)))
+    })
+}
+
+fn read(context: ScanContext, units: UnitQueue) -> impl Stream<Item = Result<PlacedBatch>> + Send {
     let context = Arc::new(context);
     let widest = UNITS_IN_FLIGHT.saturating_mul(context.pace.partitions);
     let running = RunningUnit {
@@ -209,7 +234,7 @@ pub fn read_units(
 }
 
 impl RunningUnit {
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    async fn next(&mut self) -> Result<Option<PlacedBatch>> {
         loop {
             if let Some(current) = &mut self.current {
                 if let Some(batch) = current.batches.pop_front() {
@@ -217,7 +242,7 @@ impl RunningUnit {
                         sequence.next(&batch)?;
                     }
                     self.context.metrics.rows_out.add(batch.num_rows());
-                    return Ok(Some(batch));
+                    return Ok(Some((batch, current.places.pop_front())));
                 }
                 drop(current.grant.take());
                 self.current = None;

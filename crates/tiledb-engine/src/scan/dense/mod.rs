@@ -34,13 +34,23 @@ use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::selection::Selection;
 use crate::tile::tile_memory::DecodeScratch;
 
+/// The rows of a unit, one batch for each tile with rows.
+pub struct DenseUnitRows {
+    /// The batches.
+    pub batches: Vec<RecordBatch>,
+    /// The boxes of cells that the batches are; empty unless the scan [keeps places](ScanContext::keeping_places).
+    pub places: Vec<KeyBox>,
+    /// The memory of the batches.
+    pub grant: Option<Grant>,
+}
+
 /// Reads the space tiles with these indexes, or their cells within a box.
 pub async fn read_unit(
     context: &Arc<ScanContext>,
     condition: Option<&RuntimeCondition>,
     tiles: Vec<Vec<u64>>,
     within: Option<&KeyBox>,
-) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
+) -> Result<DenseUnitRows> {
     let dense = dense_plan(&context.plan)?;
     let clips = tiles
         .iter()
@@ -58,7 +68,19 @@ pub async fn read_unit(
     let clips = scattered::resolve(context, clips).await?;
     let clips = pruned::prune(context, condition, clips).await?;
     let columns = RoundColumns::of(context, false);
-    rounds::read(context, ClipRun { clips, columns }).await
+    let places = match context.keeps_places {
+        true => clips.iter().map(|clip| clip.cells.clone()).collect(),
+        false => Vec::new(),
+    };
+    let (batches, grant) = rounds::read(context, ClipRun { clips, columns }).await?;
+    if context.keeps_places && places.len() != batches.len() {
+        return Err(Error::internal("a scan of whole boxes left out a tile"));
+    }
+    Ok(DenseUnitRows {
+        batches,
+        places,
+        grant,
+    })
 }
 
 /// The clips of a unit.
