@@ -1,10 +1,12 @@
-//! Arrow data over the border, by the Arrow PyCapsule interface. All unsafe code of the package is in this file.
+//! Data over the border: Arrow's by its PyCapsule interface, NumPy's by its array interface. All unsafe code of the package is in
+//! this file.
 #![allow(
     unsafe_code,
-    reason = "a capsule holds a C structure behind an untyped pointer"
+    reason = "a capsule holds a C structure behind an untyped pointer, and an array of NumPy is an address"
 )]
 
 use std::ffi::CStr;
+use std::ptr::{NonNull, copy_nonoverlapping};
 
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
@@ -12,7 +14,7 @@ use arrow::ffi::FFI_ArrowSchema;
 use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
@@ -50,4 +52,83 @@ pub fn stream_of(object: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> 
     // SAFETY: a capsule of this name holds a stream. It is moved out, and a released one stays behind.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
     ArrowArrayStreamReader::try_new(stream).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// The memory of an array of NumPy, which lives as long as this.
+pub struct NumpyCells {
+    first: NonNull<u8>,
+    cells: usize,
+    cell_bytes: usize,
+    _array: Py<PyAny>,
+}
+
+// SAFETY: the memory belongs to the array, which any thread may keep alive.
+unsafe impl Send for NumpyCells {}
+// SAFETY: whoever writes through a shared reference writes to cells of their own, see `write`.
+unsafe impl Sync for NumpyCells {}
+
+impl NumpyCells {
+    /// The memory of a new array, which nobody else uses before it is filled. Its cells follow each other, in C order.
+    pub fn of(array: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let refused = |why: &str| PyValueError::new_err(format!("can't fill the array: {why}"));
+        let interface = array.getattr("__array_interface__")?;
+        let interface = interface.cast_into::<PyDict>()?;
+        let item = |key: &str| -> PyResult<Bound<'_, PyAny>> {
+            let item = interface.get_item(key)?;
+            item.ok_or_else(|| refused(&format!("its interface lacks {key}")))
+        };
+        if interface
+            .get_item("strides")?
+            .is_some_and(|strides| !strides.is_none())
+        {
+            return Err(refused("its cells don't follow each other"));
+        }
+        let (address, is_readonly) = item("data")?.extract::<(usize, bool)>()?;
+        if is_readonly {
+            return Err(refused("it can't be written to"));
+        }
+        let shape = item("shape")?.extract::<Vec<usize>>()?;
+        let cells = shape
+            .iter()
+            .try_fold(1_usize, |n, side| n.checked_mul(*side));
+        let cell_bytes = array.getattr("itemsize")?.extract::<usize>()?;
+        let bytes = cells.and_then(|cells| cells.checked_mul(cell_bytes));
+        let (Some(cells), Some(_)) = (cells, bytes) else {
+            return Err(refused("its size overflows"));
+        };
+        let first = NonNull::new(std::ptr::with_exposed_provenance_mut(address));
+        Ok(Self {
+            first: first.ok_or_else(|| refused("it has no memory"))?,
+            cells,
+            cell_bytes,
+            _array: array.clone().unbind(),
+        })
+    }
+
+    /// The number of cells.
+    pub fn cells(&self) -> usize {
+        self.cells
+    }
+
+    /// The bytes of a cell.
+    pub fn cell_bytes(&self) -> usize {
+        self.cell_bytes
+    }
+
+    /// Writes the values of cells that follow each other; `false` if they aren't whole values, or aren't all in the array. No two
+    /// threads may write to one cell at the same time: the callers copy the tiles of a box, which share no cell.
+    pub fn write(&self, cell: usize, values: &[u8]) -> bool {
+        let count = values.len().checked_div(self.cell_bytes).unwrap_or(0);
+        let is_whole = count.checked_mul(self.cell_bytes) == Some(values.len());
+        if !is_whole || cell.checked_add(count).is_none_or(|end| end > self.cells) {
+            return false;
+        }
+        // SAFETY: the cells from `cell` on, `count` of them, lie within the memory of the array, which `_array` keeps alive, and
+        // Python doesn't use it before it is filled. The values are memory of Rust, so they don't overlap it.
+        unsafe {
+            let target = self.first.as_ptr().add(cell * self.cell_bytes);
+            copy_nonoverlapping(values.as_ptr(), target, values.len());
+        }
+        true
+    }
 }

@@ -3,6 +3,7 @@
 //! It holds what needs the engine: sessions, queries, streams of Arrow data, and the shell. Whatever Python says as well, the
 //! Python sources beside it do.
 
+mod boxes;
 mod capsules;
 mod errors;
 mod input;
@@ -21,6 +22,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::EngineSession>()?;
     module.add_class::<query::EngineQuery>()?;
     module.add_class::<query::CollectedRows>()?;
+    module.add_function(wrap_pyfunction!(boxes::read_box, module)?)?;
     module.add_function(wrap_pyfunction!(shell::run_shell, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -33,6 +33,8 @@ pub enum QueryRows {
     Given {
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
+        /// What a COPY chose for the array that it made.
+        choices: Vec<String>,
     },
 }
 
@@ -42,6 +44,7 @@ impl QueryRows {
         Self::Given {
             schema: Arc::new(Schema::empty()),
             batches: Vec::new(),
+            choices: Vec::new(),
         }
     }
 
@@ -118,6 +121,15 @@ impl EngineQuery {
             .iter()
             .map(|field| field.data_type().to_string());
         types.collect()
+    }
+
+    /// What a COPY chose for the array that it made, as options with their values.
+    #[getter]
+    fn choices(&self) -> Vec<String> {
+        match &self.rows {
+            QueryRows::Given { choices, .. } => choices.clone(),
+            QueryRows::Planned(_) => Vec::new(),
+        }
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

@@ -6,7 +6,9 @@ use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
+use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
+use datafusion_tiledb::progress::choices_of;
 use datafusion_tiledb::session::{
     StartedStatement, changes_something, in_one_statement, start, unknown_tables,
 };
@@ -15,7 +17,7 @@ use pyo3::types::PyDict;
 use tiledb_sql::SessionOptions;
 
 use crate::errors::{exception, invalid};
-use crate::input::table_of;
+use crate::input::{RowUse, table_of};
 use crate::module_runtime::{OwnerProcess, STACK_BYTES, wait};
 use crate::overlay::{NamedTables, with_tables};
 use crate::parameters::parameters;
@@ -26,6 +28,14 @@ use crate::query::{EngineQuery, QueryRows};
 pub struct EngineSession {
     ctx: SessionContext,
     owner: OwnerProcess,
+}
+
+impl EngineSession {
+    /// What DataFusion knows of it.
+    pub fn context(&self) -> PyResult<&SessionContext> {
+        self.owner.check("the session")?;
+        Ok(&self.ctx)
+    }
 }
 
 #[pymethods]
@@ -68,7 +78,10 @@ impl EngineSession {
         let params = params.map(parameters).transpose()?;
         let mut given = NamedTables::new();
         for (name, data) in tables.into_iter().flatten() {
-            given.insert(name.extract::<String>()?, table_of(py, &data)?);
+            given.insert(
+                name.extract::<String>()?,
+                table_of(py, &data, RowUse::Often)?,
+            );
         }
         let (ctx, sql) = (self.ctx.clone(), statement.to_owned());
         let started = wait(py, async move {
@@ -79,10 +92,18 @@ impl EngineSession {
         Ok(EngineQuery::new(rows, statement, self.owner))
     }
 
-    /// Gives data a name in the session.
-    fn register(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Gives data a name in the session. `once` says that one statement reads them, once.
+    #[pyo3(signature = (name, data, once=false))]
+    fn register(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        data: &Bound<'_, PyAny>,
+        once: bool,
+    ) -> PyResult<()> {
         self.owner.check("the session")?;
-        let table = table_of(py, data)?;
+        let row_use = if once { RowUse::Once } else { RowUse::Often };
+        let table = table_of(py, data, row_use)?;
         let known = self.ctx.deregister_table(name);
         known.map_err(|error| exception(py, &error, ""))?;
         let registered = self.ctx.register_table(name, table);
@@ -119,8 +140,14 @@ async fn run(
         return Ok(QueryRows::Planned(frame));
     }
     let schema = Arc::new(frame.schema().as_arrow().clone());
-    let batches = frame.collect().await?;
-    Ok(QueryRows::Given { schema, batches })
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await?;
+    let batches = collect(Arc::clone(&plan), task).await?;
+    Ok(QueryRows::Given {
+        schema,
+        batches,
+        choices: choices_of(&plan),
+    })
 }
 
 fn with_params(frame: DataFrame, params: Vec<(String, ScalarValue)>) -> Result<DataFrame> {

@@ -19,7 +19,7 @@ from ._errors import (
     PermissionDeniedError,
 )
 from ._query import Query
-from ._session import Session, connect, open, sql
+from ._session import Session, connect, open, sql, write
 
 __all__ = [
     "Array",
@@ -37,4 +37,5 @@ __all__ = [
     "connect",
     "open",
     "sql",
+    "write",
 ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import itertools
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._errors import Error, InvalidError, missing_extra
+from . import _boxes
+from ._errors import Error, InvalidError
+from ._indexing import condition, expanded, is_array
+from ._metadata import Metadata
 from ._query import Query
+from ._rows import numpy_columns
+from ._text import literal_in_sql, name_in_sql, text_in_sql, time_text
 
 if TYPE_CHECKING:
     import numpy as _numpy
@@ -16,17 +19,14 @@ if TYPE_CHECKING:
     from ._session import Session
 
 
-# Numbers the names of appended data, which threads of a session must not share.
-_appends = itertools.count()
-
-
 class Dimension(NamedTuple):
-    """A dimension: its name, its TileDB type, its domain and the extent of its tiles, as SQL shows them."""
+    """A dimension: its name, its TileDB type, its domain, the extent of its tiles and its current domain, as SQL shows them."""
 
     name: str
     type: str
     domain: tuple[str, str] | None
     extent: str | None
+    current_domain: tuple[str, str] | None
 
 
 class Attribute(NamedTuple):
@@ -37,6 +37,7 @@ class Attribute(NamedTuple):
     nullable: bool
     enumeration: str | None
     filters: str | None
+    values_per_cell: int | None
 
 
 class Array:
@@ -55,25 +56,29 @@ class Array:
     def __init__(self, session: Session, uri: str, at: Any = None) -> None:
         self._session = session
         self.uri = uri
-        self._at = None if at is None else _time(at)
+        self._at = None if at is None else time_text(at)
+        #: What :func:`write` chose from the rows, as options with their values.
+        self.choices: list[str] = []
         facts = self._describe("tiledb_array", "array_type")
         self.is_dense: bool = facts[0][0] == "dense"
         self.dims: list[Dimension] = []
         self.attrs: list[Attribute] = []
-        for name, role, kind, low, high, extent, nullable, enumeration, filters in self._describe(
+        for name, role, kind, low, high, extent, first, last, nullable, enumeration, filters, values in self._describe(
             "tiledb_schema",
-            "name, role, type, domain_low, domain_high, extent, nullable, enumeration, filters",
+            "name, role, type, domain_low, domain_high, extent, current_domain_low, current_domain_high, nullable, "
+            "enumeration, filters, cell_val_num",
             "ORDER BY position",
         ):
             if role == "dimension":
-                self.dims.append(Dimension(name, kind, None if low is None else (low, high), extent))
+                domain = None if low is None else (low, high)
+                self.dims.append(Dimension(name, kind, domain, extent, None if first is None else (first, last)))
             elif role == "attribute":
-                self.attrs.append(Attribute(name, kind, nullable, enumeration, filters))
+                self.attrs.append(Attribute(name, kind, nullable, enumeration, filters, values))
 
     def _call(self, function: str, options: Mapping[str, str] | None = None) -> str:
-        arguments = [_text(self.uri)]
+        arguments = [text_in_sql(self.uri)]
         if self._at is not None:
-            arguments.append(f"timestamp => {self._at}")
+            arguments.append(f"timestamp => {text_in_sql(self._at)}")
         arguments += [f"{name} => {value}" for name, value in (options or {}).items()]
         return f"{function}({', '.join(arguments)})"
 
@@ -82,12 +87,17 @@ class Array:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of coordinates of each dimension, which must be integers."""
+        """The number of coordinates of each dimension, which must be integers; those of the current domain, if there is one."""
         return tuple(high - low + 1 for low, high in self._domain())
 
-    def _domain(self) -> list[tuple[int, int]]:
+    def _domain(self, whole: bool = False) -> list[tuple[int, int]]:
+        """The current domain, or the whole one."""
+        found = []
         try:
-            return [(int(d.domain[0]), int(d.domain[1])) for d in self.dims if d.domain or _no_domain(d)]  # type: ignore[index]
+            for dimension in self.dims:
+                low, high = (None if whole else dimension.current_domain) or dimension.domain or ("", "")
+                found.append((int(low), int(high)))
+            return found
         except ValueError:
             kinds = ", ".join(f"{d.name} {d.type}" for d in self.dims)
             raise InvalidError(f"{self.uri} has dimensions that aren't integers ({kinds}): read it with scan()") from None
@@ -95,7 +105,7 @@ class Array:
     @property
     def nonempty_domain(self) -> dict[str, tuple[Any, Any]] | None:
         """The box around all cells, with the first and the last coordinate of each dimension; None without cells."""
-        bounds = ", ".join(f"min({_name(d.name)}), max({_name(d.name)})" for d in self.dims)
+        bounds = ", ".join(f"min({name_in_sql(d.name)}), max({name_in_sql(d.name)})" for d in self.dims)
         found = self._session.sql(f"SELECT {bounds} FROM {self._call('tiledb_scan')}").fetchall()[0]
         if found[0] is None:
             return None
@@ -126,7 +136,7 @@ class Array:
         >>> weather.scan(["station"], where="temperature < $1", params=[-15.7]).fetchall()
         [('Nuuk',)]
         """
-        shown = "*" if columns is None else ", ".join(map(_name, columns)) or "1"
+        shown = "*" if columns is None else ", ".join(map(name_in_sql, columns)) or "1"
         condition = "" if where is None else f" WHERE {where}"
         rows = "" if limit is None else f" LIMIT {int(limit)}"
         return self._session.sql(f"SELECT {shown} FROM {self._call('tiledb_scan')}{condition}{rows}", params)
@@ -149,51 +159,44 @@ class Array:
         return Locations(self)
 
     def _cells(self, key: Any, columns: list[str], included: bool) -> dict[str, Any]:
-        keys = _expanded(key, len(self.dims), self.uri)
-        if self.is_dense and not any(isinstance(k, (list, tuple, set)) or _is_array(k) for k in keys):
-            return self._box(keys, columns, included)
+        keys = expanded(key, len(self.dims), self.uri)
+        if self.is_dense and not any(isinstance(k, (list, tuple, set)) or is_array(k) for k in keys):
+            return _boxes.read(self, _boxes.DenseRange(self, keys, included), columns)
         conditions: list[str] = []
         params: list[Any] = []
         for dimension, k in zip(self.dims, keys):
-            condition, values = _condition(dimension.name, k, included, len(params))
-            conditions += condition
+            more, values = condition(dimension.name, k, included, len(params))
+            conditions += more
             params += values
         shown = [dimension.name for dimension in self.dims] + columns
         query = self.scan(shown, " AND ".join(conditions) or None, params or None)
-        return _numpy_columns(query)
+        return numpy_columns(query)
 
-    def _box(self, keys: list[Any], columns: list[str], included: bool) -> dict[str, Any]:
-        conditions: list[str] = []
-        params: list[Any] = []
-        shape: list[int] = []
-        for dimension, (low, high), k in zip(self.dims, self._domain(), keys):
-            first, last, is_one = _range(dimension.name, low, high, k, included)
-            if not is_one:
-                shape.append(max(last - first + 1, 0))
-            conditions.append(f"{_name(dimension.name)} BETWEEN ${len(params) + 1} AND ${len(params) + 2}")
-            params += [first, last]
-        order = ", ".join(_name(dimension.name) for dimension in self.dims)
-        cells = self._call("tiledb_scan", {"empty_cells": "'domain'"})
-        shown = ", ".join(map(_name, columns))
-        query = self._session.sql(
-            f"SELECT {shown} FROM {cells} WHERE {' AND '.join(conditions)} ORDER BY {order}", params
-        )
-        return {name: values.reshape(shape) for name, values in _numpy_columns(query).items()}
+    def __setitem__(self, key: Any, values: Any) -> None:
+        """Writes the cells of a box of a dense array in one commit: ``a[0:10, :] = values``, or a dict with an array for each
+        attribute. One value stands for all cells.
+        """
+        if not self.is_dense:
+            raise InvalidError(f"{self.uri} is sparse: write its cells with append()")
+        if self._at is not None:
+            raise InvalidError(f"{self.uri} was opened as of {self._at}: open it without a time to write")
+        keys = expanded(key, len(self.dims), self.uri)
+        _boxes.write(self, _boxes.DenseRange(self, keys, False), values)
 
     def append(self, data: Any) -> int:
-        """Writes cells in one commit: anything that has ``__arrow_c_stream__``, or a mapping of columns. Returns their number."""
-        name = f"appended_{next(_appends)}"
-        self._session.register(name, data)
-        try:
-            columns = ", ".join(map(_name, self._session.sql(f"SELECT * FROM {name} LIMIT 0").columns))
-            inserted = self._session.sql(f"INSERT INTO {_text(self.uri)} ({columns}) SELECT {columns} FROM {name}")
-        finally:
-            self._session.unregister(name)
+        """Writes cells in one commit, and returns their number.
+
+        ``data`` is anything that has ``__arrow_c_stream__``, a mapping of columns, or an iterator of record batches. A stream may be
+        larger than memory.
+        """
+        with self._session._named(data) as name:
+            columns = ", ".join(map(name_in_sql, self._session.sql(f"SELECT * FROM {name} LIMIT 0").columns))
+            inserted = self._session.sql(f"INSERT INTO {text_in_sql(self.uri)} ({columns}) SELECT {columns} FROM {name}")
         return int(inserted.fetchall()[0][0])
 
     def delete(self, where: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> int:
         """Deletes the cells that meet a condition in SQL. Returns their number."""
-        return int(self._session.sql(f"DELETE FROM {_text(self.uri)} WHERE {where}", params).fetchall()[0][0])
+        return int(self._session.sql(f"DELETE FROM {text_in_sql(self.uri)} WHERE {where}", params).fetchall()[0][0])
 
     def consolidate(self, **options: Any) -> Query:
         """Merges fragments. The options are those of ``tiledb_consolidate``: ``dry_run=True``, ``mode="commits"``, …"""
@@ -208,8 +211,8 @@ class Array:
         return self._maintain("tiledb_check", options)
 
     def _maintain(self, function: str, options: Mapping[str, Any]) -> Query:
-        arguments = "".join(f", {name} => {_literal(value)}" for name, value in options.items())
-        return self._session.sql(f"SELECT * FROM {function}({_text(self.uri)}{arguments})")
+        arguments = "".join(f", {name} => {literal_in_sql(value)}" for name, value in options.items())
+        return self._session.sql(f"SELECT * FROM {function}({text_in_sql(self.uri)}{arguments})")
 
     def __repr__(self) -> str:
         kind = "dense" if self.is_dense else "sparse"
@@ -231,7 +234,7 @@ class Group:
         self._session = session
         self.uri = uri
         self._at = at
-        found = session.sql(f"SELECT path, uri, type FROM tiledb_members({_text(uri)}) ORDER BY path").fetchall()
+        found = session.sql(f"SELECT path, uri, type FROM tiledb_members({text_in_sql(uri)}) ORDER BY path").fetchall()
         self._paths: dict[str, str] = {path: member for path, member, _ in found}
 
     @property
@@ -271,6 +274,10 @@ class AttributeCells:
         found: _numpy.ndarray[Any, Any] = cells[self._columns[0]]
         return found
 
+    def __setitem__(self, key: Any, values: Any) -> None:
+        """Writes cells of a dense array with one attribute."""
+        self._array[key] = {self._columns[0]: values}
+
 
 class Locations:
     """Cells by ranges whose ends are included."""
@@ -280,168 +287,6 @@ class Locations:
 
     def __getitem__(self, key: Any) -> dict[str, Any]:
         return self._array._cells(key, [a.name for a in self._array.attrs], included=True)
-
-
-class Metadata(MutableMapping[str, Any]):
-    """The metadata of an array."""
-
-    def __init__(self, array: Array) -> None:
-        self._array = array
-
-    def __getitem__(self, key: str) -> Any:
-        found = self._array._session.sql(
-            "SELECT type, count, value, int_value, uint_value, float_value, elements, bytes "
-            f"FROM {self._array._call('tiledb_metadata')} WHERE key = $1",
-            [key],
-        ).fetchall()
-        if not found:
-            raise KeyError(key)
-        kind, count, value, integer, unsigned, number, elements, stored = found[0]
-        if kind in ("STRING_UTF8", "STRING_ASCII", "CHAR"):
-            return value
-        if kind == "BLOB" or elements is None:
-            return stored
-        if kind.startswith(("INT", "UINT")):
-            return (integer if integer is not None else unsigned) if count == 1 else tuple(map(int, elements))
-        if kind.startswith("FLOAT"):
-            return number if count == 1 else tuple(map(float, elements))
-        return value if count == 1 else tuple(elements)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._change(f"tiledb_set_metadata({_text(self._array.uri)}, {_text(key)}, {_literal(value)})")
-
-    def __delitem__(self, key: str) -> None:
-        if key not in self:
-            raise KeyError(key)
-        self._change(f"tiledb_delete_metadata({_text(self._array.uri)}, {_text(key)})")
-
-    def _change(self, call: str) -> None:
-        self._array._session.sql(f"SELECT * FROM {call}")
-
-    def __iter__(self) -> Iterator[str]:
-        return (key for (key,) in self._array._describe("tiledb_metadata", "key", "ORDER BY key"))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        return f"<metadata of {self._array.uri!r}: {', '.join(self)}>"
-
-
-def _no_domain(dimension: Dimension) -> bool:
-    raise ValueError(dimension.name)
-
-
-def _is_array(key: Any) -> bool:
-    return type(key).__module__ == "numpy" and hasattr(key, "shape") and bool(key.shape)
-
-
-def _expanded(key: Any, dims: int, uri: str) -> list[Any]:
-    """One key for each dimension."""
-    keys = list(key) if isinstance(key, tuple) else [key]
-    if any(k is Ellipsis for k in keys):
-        at = next(i for i, k in enumerate(keys) if k is Ellipsis)
-        keys[at : at + 1] = [slice(None)] * max(dims - len(keys) + 1, 0)
-    if len(keys) > dims:
-        raise IndexError(f"{len(keys)} indexes for {uri}, which has {dims} dimensions")
-    for k in keys:
-        if isinstance(k, slice) and k.step is not None:
-            raise IndexError(f"the index {k.start}:{k.stop}:{k.step} has a step, which arrays don't take: read the range, then take steps of it")
-    return keys + [slice(None)] * (dims - len(keys))
-
-
-def _range(name: str, low: int, high: int, key: Any, included: bool) -> tuple[int, int, bool]:
-    """The first and the last coordinate, and whether the key is a single one."""
-    if isinstance(key, slice):
-        first = low if key.start is None else _integer(name, key.start)
-        last = high if key.stop is None else _integer(name, key.stop) - (0 if included else 1)
-    else:
-        first = last = _integer(name, key)
-    if first > last:
-        return first, last, not isinstance(key, slice)
-    if first < low or last > high:
-        raise IndexError(f"the index {key} of the dimension {name} is outside of its domain, {low} to {high}")
-    return first, last, not isinstance(key, slice)
-
-
-def _integer(name: str, value: Any) -> int:
-    try:
-        return int(value.__index__())
-    except AttributeError:
-        raise IndexError(f"the index {value!r} of the dimension {name} isn't an integer") from None
-
-
-def _condition(name: str, key: Any, included: bool, used: int) -> tuple[list[str], list[Any]]:
-    column = _name(name)
-    if isinstance(key, slice):
-        parts, params = [], []
-        if key.start is not None:
-            params.append(key.start)
-            parts.append(f"{column} >= ${used + len(params)}")
-        if key.stop is not None:
-            params.append(key.stop)
-            parts.append(f"{column} {'<=' if included else '<'} ${used + len(params)}")
-        return parts, params
-    if isinstance(key, (list, tuple, set)) or _is_array(key):
-        values = list(key)
-        if not values:
-            return ["false"], []
-        marks = ", ".join(f"${used + i + 1}" for i in range(len(values)))
-        return [f"{column} IN ({marks})"], values
-    return [f"{column} = ${used + 1}"], [key]
-
-
-def _numpy_columns(query: Query) -> dict[str, Any]:
-    """One array for each column, with a mask if the column may be NULL."""
-    try:
-        import numpy
-        import pyarrow.compute
-    except ImportError:
-        raise missing_extra("numpy", "numpy") from None
-    table = query.to_arrow()
-    found = {}
-    for field, column in zip(table.schema, table.columns):
-        if pyarrow.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if not field.nullable or pyarrow.types.is_nested(column.type):
-            found[field.name] = column.to_numpy()
-            continue
-        mask = pyarrow.compute.is_null(column).to_numpy()
-        values = column
-        if column.null_count and not (pyarrow.types.is_string(column.type) or pyarrow.types.is_binary(column.type)):
-            values = column.fill_null(pyarrow.scalar(0).cast(column.type))
-        found[field.name] = numpy.ma.MaskedArray(values.to_numpy(), mask=mask)
-    return found
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float) and value - value == 0:
-        return repr(value)
-    if isinstance(value, str):
-        return _text(value)
-    raise InvalidError(f"a value of the type {type(value).__name__} can't be written here: pass bool, int, float or str")
-
-
-def _time(at: Any) -> str:
-    if isinstance(at, bool) or not isinstance(at, (int, str, dt.date)):
-        raise InvalidError(f"a time is a number of milliseconds, a text or a datetime, not {type(at).__name__}")
-    if isinstance(at, int):
-        return str(at)
-    if isinstance(at, dt.datetime) and at.tzinfo is not None:
-        at = at.astimezone(dt.timezone.utc).replace(tzinfo=None)
-    return _text(at if isinstance(at, str) else at.isoformat())
 
 
 __all__ = ["Array", "Attribute", "AttributeCells", "Dimension", "Group", "Locations", "Metadata", "open_object"]

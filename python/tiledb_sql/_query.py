@@ -46,6 +46,11 @@ class Query:
         """The types of the columns, as Arrow calls them."""
         return self._engine.types
 
+    @property
+    def choices(self) -> list[str]:
+        """What a ``COPY`` chose for the array that it made, as options with their values."""
+        return self._engine.choices
+
     def __arrow_c_schema__(self) -> Any:
         return self._engine.__arrow_c_schema__()
 

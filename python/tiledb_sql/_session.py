@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -14,6 +16,10 @@ from . import _engine
 from ._array import Array, Group, open_object
 from ._errors import InvalidError, missing_extra
 from ._query import Query
+from ._writing import write as write_array
+
+# Numbers the names of data, which threads of a session must not share.
+_numbers = itertools.count()
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -56,9 +62,48 @@ class Session:
         """Opens an array or a group, as it is or as of a time: milliseconds since 1970, or a date in any form that SQL takes."""
         return open_object(self, os.fspath(uri), at)
 
+    def write(
+        self,
+        data: Any,
+        uri: str | os.PathLike[str],
+        dims: Sequence[str],
+        options: Mapping[str, Any] | None = None,
+        **more_options: Any,
+    ) -> Array:
+        """Creates an array of rows, in one commit, and returns it.
+
+        ``data`` is anything that has ``__arrow_c_stream__``, a mapping of columns, or an iterator of record batches; ``dims`` are the
+        columns that become dimensions. Options are those of ``COPY``: ``capacity=10_000``, or ``{"dim.time.tile": "30 days"}``. What
+        you don't specify is chosen from the rows, and listed in ``choices``.
+
+        >>> import tempfile
+        >>> import tiledb_sql as ts
+        >>> folder = tempfile.mkdtemp()
+        >>> squares = ts.connect().sql("SELECT value AS n, value * value AS square FROM generate_series(1, 1000)")
+        >>> a = ts.write(squares, folder + "/squares", dims=["n"], capacity=100)
+        >>> a.scan(where="n = 12").fetchall()
+        [(12, 144)]
+        >>> [choice.split(" = ")[0] for choice in a.choices]
+        ['attr.square.filters']
+        """
+        return write_array(self, data, os.fspath(uri), dims, {**(options or {}), **more_options})
+
     def register(self, name: str, data: Any) -> None:
-        """Gives data a name: anything that has ``__arrow_c_stream__``, or a mapping of columns."""
+        """Gives data a name: anything that has ``__arrow_c_stream__``, a mapping of columns, or an iterator of record batches.
+
+        An iterator or a ``RecordBatchReader`` is read while a statement runs, and serves one.
+        """
         self._engine.register(name, _stream(data, f"the data of {name!r}"))
+
+    @contextmanager
+    def _named(self, data: Any) -> Iterator[str]:
+        """Gives data a name of its own, for one statement."""
+        name = f"__data_{next(_numbers)}"
+        self._engine.register(name, _stream(data, "the data"), once=True)
+        try:
+            yield name
+        finally:
+            self._engine.unregister(name)
 
     def unregister(self, name: str) -> None:
         """Forgets the name of a table."""
@@ -106,6 +151,17 @@ def open(uri: str | os.PathLike[str], at: int | str | dt.date | None = None) -> 
     return _shared_session().open(uri, at)
 
 
+def write(
+    data: Any,
+    uri: str | os.PathLike[str],
+    dims: Sequence[str],
+    options: Mapping[str, Any] | None = None,
+    **more_options: Any,
+) -> Array:
+    """Like :meth:`Session.write`, in the session that the whole process shares."""
+    return _shared_session().write(data, uri, dims, options, **more_options)
+
+
 def _bytes(limit: int | str) -> int:
     if isinstance(limit, str):
         text = limit.strip().lower().removesuffix("ib").removesuffix("b")
@@ -141,7 +197,23 @@ def _stream(data: Any, what: str) -> Any:
         except ImportError:
             raise missing_extra("pyarrow", "arrow") from None
         return pyarrow.table(dict(data))
+    if isinstance(data, Iterator):
+        return _reader(data, what)
     raise TypeError(
-        f"{what} must have __arrow_c_stream__, as a DataFrame or an Arrow table has, or be a mapping of columns; "
-        f"it is of the type {type(data).__name__}"
+        f"{what} must have __arrow_c_stream__, as a DataFrame or an Arrow table has, or be a mapping of columns or an iterator of "
+        f"record batches; it is of the type {type(data).__name__}"
     )
+
+
+def _reader(batches: Iterator[Any], what: str) -> Any:
+    """A stream of an iterator of record batches. The first one says what its columns are."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise missing_extra("pyarrow", "arrow") from None
+    first = next(batches, None)
+    if first is None:
+        raise InvalidError(f"{what} is an iterator without batches, so nothing says what its columns are")
+    if not isinstance(first, pyarrow.RecordBatch):
+        raise TypeError(f"{what} must be an iterator of pyarrow's record batches; its first item is of the type {type(first).__name__}")
+    return pyarrow.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
