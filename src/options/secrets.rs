@@ -80,6 +80,11 @@ impl StatementSecrets {
         )
     }
 
+    /// Whether the statement has none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// A message without these secrets, and without possible secrets in its URLs.
     pub fn masked(&self, text: &str) -> String {
         let mut masked = text.to_owned();
@@ -245,7 +250,9 @@ mod tests {
         ] {
             assert!(!may_hold_secret(text), "{text}");
         }
+        assert!(StatementSecrets::of("SELECT 1").is_empty());
         let secrets = StatementSecrets::of("OPTIONS ('tiledb.encryption_key' hunter2)");
+        assert!(!secrets.is_empty());
         let shown = secrets.masked("found: hunter2 in 's3://u:pw@b/x' at 'https://h/y?sig=z'");
         assert_eq!(shown, "found: *** in 's3://b/x' at 'https://h/y'");
     }

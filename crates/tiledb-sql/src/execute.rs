@@ -27,7 +27,8 @@ use tokio::time::timeout;
 use crate::cooperation::has_multiplied_rows;
 use crate::interrupt::Interruptible;
 use crate::printing::{PrintedRows, Printing};
-use crate::progress::{ShownProgress, StatementWatch};
+use crate::progress::ShownProgress;
+use crate::watch::StatementWatch;
 
 /// A query that takes longer continues in a task of its own, so that an interrupt need not wait for the current batch. The wait
 /// for another task takes a tenth of the time of a small query.

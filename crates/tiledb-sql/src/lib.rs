@@ -7,7 +7,7 @@
 //! `args` is the command line, `session` composes DataFusion and the library into a `shell`, `run` goes through what the
 //! command line gives, and `places` gives its paths names.
 //! `script` cuts text into statements and commands, `input` runs them one after the other, `execute` runs the plan of a statement,
-//! and `printing` prints rows. `progress`, `interrupt` and `cooperation` work while a statement runs. `commands` and `describe` are the shell's
+//! and `printing` prints rows. `watch`, `progress`, `interrupt` and `cooperation` work while a statement runs. `commands` and `describe` are the shell's
 //! own commands, with `variables` and other `programs`; `check` and `maintain` are its subcommands.
 //! `repl` is the interactive loop with `editing`, `completion` and `resizing`, `stores` and `stdin` make object stores, and `report` turns errors
 //! into sentences, with a `caret` under the place of a syntax error.
@@ -32,6 +32,7 @@ mod interrupt;
 mod maintain;
 mod names;
 mod places;
+mod pools;
 mod printing;
 mod programs;
 mod progress;
@@ -46,6 +47,7 @@ mod stdin;
 mod stores;
 mod text;
 mod variables;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -58,6 +60,7 @@ use tokio::runtime;
 
 pub use crate::report::describe;
 pub use crate::session::{SessionOptions, open_session};
+pub use crate::watch::{ProgressLine, StatementWatch};
 
 use crate::args::Args;
 use crate::shell::Shell;

@@ -31,10 +31,11 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use crate::args::Args;
 use crate::cooperation::PausingJoins;
 use crate::formats;
+use crate::pools::session_pool;
 use crate::printing::{Pager, Printing, ResultOutput, TableWidth};
-use crate::progress::StatementWatch;
 use crate::shell::Shell;
 use crate::stores::ShellStores;
+use crate::watch::{StatementWatch, TaskWatchedPlanner};
 
 /// Twice DataFusion's. A task that collects rows from several threads is woken for each batch, so larger batches save a quarter
 /// of the time of reading a hundred million rows. Four columns of such a batch still fit into the cache of a core.
@@ -52,8 +53,11 @@ const MOST_OPERATORS: usize = 20_000;
 /// The options of a session in a program other than the shell.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionOptions {
-    /// The most bytes that queries take; without it, a share of the memory of the machine.
+    /// The most bytes that queries of the session take, of those of the process.
     pub memory_limit: Option<usize>,
+    /// The most bytes that queries of all sessions of the process take together; without it, a share of the memory of the machine. The
+    /// first session decides.
+    pub process_memory_limit: Option<usize>,
     /// Whether statements that write are refused.
     pub readonly: bool,
     /// The bytes of the stack of each thread that plans statements.
@@ -62,19 +66,20 @@ pub struct SessionOptions {
 
 /// A session as the shell has one: with arrays and files at paths and URLs, the stores of the shared engine, and its settings.
 ///
+/// All sessions of a process share one memory pool. [`StatementWatch::over`] watches their statements.
+///
 /// # Errors
 /// An option of the environment (`DATAFUSION_…`) is invalid.
 pub async fn open_session(options: SessionOptions) -> Result<SessionContext> {
     let registry = Arc::new(StoreRegistry::new(&Engine::shared()));
-    let mut runtime =
-        RuntimeEnvBuilder::new().with_object_store_registry(Arc::clone(&registry) as _);
-    if let Some(bytes) = options.memory_limit.or_else(share_of_memory) {
-        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
-    }
+    let process = || options.process_memory_limit.or_else(share_of_memory);
+    let runtime = RuntimeEnvBuilder::new()
+        .with_object_store_registry(Arc::clone(&registry) as _)
+        .with_memory_pool(session_pool(process, options.memory_limit));
     let parts = SessionParts {
         config: with_default_batches(environment()?).with_extension(registry),
         runtime: runtime.build_arc()?,
-        planner: None,
+        planner: Some(Arc::new(TaskWatchedPlanner)),
         depth: StatementDepth {
             most_operators: MOST_OPERATORS
                 .min(options.stack_bytes / (STACK_BYTES / MOST_OPERATORS)),

@@ -19,9 +19,9 @@ use zeroize::Zeroizing;
 use crate::execute::StatementExecution;
 use crate::interrupt::{self, Interruptible};
 use crate::printing::{PrintedRows, Printing, details_output};
-use crate::progress::StatementWatch;
 use crate::report;
 use crate::variables::ShellVariables;
+use crate::watch::StatementWatch;
 
 /// The consequence of a failed statement for the ones after it.
 #[derive(Clone, Copy, PartialEq, Eq)]
