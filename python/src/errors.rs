@@ -18,6 +18,11 @@ pub fn invalid(py: Python<'_>, text: &str) -> PyErr {
     make(py, "invalid", text)
 }
 
+/// The exception for a bug of the engine.
+pub fn internal(py: Python<'_>, text: &str) -> PyErr {
+    make(py, "internal", text)
+}
+
 fn make(py: Python<'_>, kind: &str, text: &str) -> PyErr {
     let made = py
         .import("tiledb_sql._errors")

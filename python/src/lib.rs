@@ -7,10 +7,15 @@ mod boxes;
 mod capsules;
 mod errors;
 mod input;
+mod log_bridge;
 mod module_runtime;
 mod overlay;
+mod panics;
 mod parameters;
+mod progress;
 mod query;
+mod recipe;
+mod secrets;
 mod session;
 mod shell;
 mod values;
@@ -23,6 +28,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<query::EngineQuery>()?;
     module.add_class::<query::CollectedRows>()?;
     module.add_function(wrap_pyfunction!(boxes::read_box, module)?)?;
+    module.add_function(wrap_pyfunction!(log_bridge::flush_log, module)?)?;
+    module.add_function(wrap_pyfunction!(secrets::may_hold_secret, module)?)?;
     module.add_function(wrap_pyfunction!(shell::run_shell, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

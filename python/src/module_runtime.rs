@@ -1,26 +1,29 @@
 //! The threads of the package, and how Python waits for them.
 
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, TryLockError, mpsc};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::errors::internal;
+use crate::log_bridge;
+use crate::panics::caught;
+use crate::progress::ProgressReporter;
+
 /// How often a waiting thread looks for Ctrl-C.
 const PULSE: Duration = Duration::from_millis(50);
 
-/// How long an interrupted statement may take to end.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long an interrupted statement may take to end, and then its threads to do something else. Ctrl-C is raised within 0.3 s.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The stack of each thread: chains of thousands of operators are deep. Only the used part of the address space takes memory.
 pub const STACK_BYTES: usize = 256 << 20;
 
-/// A runtime, and the process that made it.
-type ProcessRuntime = Option<(u32, &'static Runtime)>;
-
-static RUNTIME: Mutex<ProcessRuntime> = Mutex::new(None);
+static RUNTIME: Mutex<Option<&'static Runtime>> = Mutex::new(None);
 
 /// The process that an object belongs to. After `fork`, the threads that serve it are those of the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,19 +40,34 @@ impl OwnerProcess {
             return Ok(());
         }
         Err(PyRuntimeError::new_err(format!(
-            "{what} belongs to the process that this one was forked from, and its threads aren't here: make a new one, or start \
-             processes by \"spawn\" or \"forkserver\""
+            "{what} belongs to the process that this one was forked from, and its threads aren't here: start processes by \"spawn\" or \
+             \"forkserver\", and pickle it"
         )))
     }
 }
 
+/// The process that first used the package; 0 before that.
+static USED_BY: AtomicU32 = AtomicU32::new(0);
+
+/// Fails in a process that was forked from one that had used the package. Even new threads wouldn't work there: a queue of all parked threads
+/// of the process, which tokio's locks share, still has those of the parent, whose stacks the new ones get.
+fn check_process() -> PyResult<()> {
+    let process = std::process::id();
+    let user = USED_BY.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed);
+    if user.is_ok() || user == Err(process) {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err(
+        "this process was forked from one that had used tiledb_sql, and has none of its threads: start processes by \"spawn\" or \
+         \"forkserver\", or use tiledb_sql only in the children",
+    ))
+}
+
 /// The runtime of this process. It is never dropped: a thread of it may still serve a stream when the interpreter ends.
 pub fn handle() -> PyResult<Handle> {
-    let mut runtime = locked()?;
-    let process = std::process::id();
-    if let Some((owner, runtime)) = *runtime
-        && owner == process
-    {
+    check_process()?;
+    let mut runtime = locked();
+    if let Some(runtime) = *runtime {
         return Ok(runtime.handle().clone());
     }
     let built = Builder::new_multi_thread()
@@ -59,22 +77,12 @@ pub fn handle() -> PyResult<Handle> {
         .build();
     let failed = |e| PyRuntimeError::new_err(format!("can't start threads: {e}"));
     let built: &'static Runtime = Box::leak(Box::new(built.map_err(failed)?));
-    *runtime = Some((process, built));
+    *runtime = Some(built);
     Ok(built.handle().clone())
 }
 
-/// The runtime, locked. If another thread of the parent held the lock when this process was forked, nobody releases it here.
-fn locked() -> PyResult<MutexGuard<'static, ProcessRuntime>> {
-    for _ in 0..500 {
-        match RUNTIME.try_lock() {
-            Ok(runtime) => return Ok(runtime),
-            Err(TryLockError::Poisoned(runtime)) => return Ok(runtime.into_inner()),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
-        }
-    }
-    Err(PyRuntimeError::new_err(
-        "this process was forked while another thread began to use tiledb_sql: start processes by \"spawn\" or \"forkserver\"",
-    ))
+fn locked() -> MutexGuard<'static, Option<&'static Runtime>> {
+    RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Forgets the runtime if its threads don't end what was interrupted, so that other work gets new ones.
@@ -90,9 +98,8 @@ fn leave_if_stuck(runtime: &Handle) {
     if receiver.recv_timeout(PATIENCE).is_ok() {
         return;
     }
-    if let Ok(mut known) = locked()
-        && known.is_some_and(|(_, known)| known.handle().id() == runtime.id())
-    {
+    let mut known = locked();
+    if known.is_some_and(|known| known.handle().id() == runtime.id()) {
         *known = None;
     }
 }
@@ -102,11 +109,45 @@ pub fn wait<T: Send + 'static>(
     py: Python<'_>,
     work: impl Future<Output = T> + Send + 'static,
 ) -> PyResult<T> {
+    wait_reporting(py, None, work)
+}
+
+/// Waits like [`wait`], and reports the progress of the work. An exception of the reporter ends the work, too.
+pub fn wait_reporting<T: Send + 'static>(
+    py: Python<'_>,
+    reporter: Option<ProgressReporter<'_>>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> PyResult<T> {
+    log_bridge::look(py)?;
+    let mut reporter = reporter;
+    let waited = watch_over(py, &mut reporter, work);
+    let ended = log_bridge::emit(py).and(match reporter {
+        Some(mut reporter) => reporter.end(py),
+        None => Ok(()),
+    });
+    // The first failure counts.
+    match (waited, ended) {
+        (Ok(_), Err(error)) => Err(error),
+        (waited, _) => waited,
+    }
+}
+
+fn watch_over<T: Send + 'static>(
+    py: Python<'_>,
+    reporter: &mut Option<ProgressReporter<'_>>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> PyResult<T> {
     let (sender, mut receiver) = mpsc::sync_channel(1);
     let runtime = handle()?;
+    let watch = reporter.as_ref().map(ProgressReporter::watch);
     let task = runtime.spawn(async move {
+        let work = caught(work);
+        let done = match watch {
+            Some(watch) => watch.over(work).await,
+            None => work.await,
+        };
         // Nobody waits any longer after Ctrl-C.
-        let _ = sender.send(work.await);
+        let _ = sender.send(done);
     });
     loop {
         let received;
@@ -115,19 +156,33 @@ pub fn wait<T: Send + 'static>(
             (receiver, received)
         });
         match received {
-            Ok(done) => return Ok(done),
+            Ok(Ok(done)) => return Ok(done),
+            Ok(Err(panic)) => return Err(panic.exception(py)),
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                if let Err(interrupt) = py.check_signals() {
+                let goes_on = py.check_signals().and_then(|()| log_bridge::emit(py));
+                let goes_on = goes_on.and_then(|()| match reporter {
+                    Some(reporter) => reporter.report(py),
+                    None => Ok(()),
+                });
+                if let Err(interrupt) = goes_on {
                     task.abort();
-                    py.detach(|| leave_if_stuck(&runtime));
+                    py.detach(move || end_work(&runtime, &receiver));
                     return Err(interrupt);
                 }
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err(
-                    "the engine failed; the log has the details. Please report it",
+                return Err(internal(
+                    py,
+                    "the threads of the engine have ended; please report it",
                 ));
             }
         }
+    }
+}
+
+/// Waits until aborted work has ended, so that it changes nothing afterwards.
+fn end_work<T>(runtime: &Handle, receiver: &mpsc::Receiver<T>) {
+    if let Err(mpsc::RecvTimeoutError::Timeout) = receiver.recv_timeout(PATIENCE) {
+        leave_if_stuck(runtime);
     }
 }

@@ -8,6 +8,7 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
+use datafusion_tiledb::progress::MaintenanceWatch;
 
 /// Tables by their names.
 pub type NamedTables = HashMap<String, Arc<dyn TableProvider>>;
@@ -27,6 +28,19 @@ pub fn with_tables(ctx: &SessionContext, tables: NamedTables) -> SessionContext 
     };
     let state = SessionStateBuilder::from(state).with_catalog_list(Arc::new(catalogs));
     SessionContext::new_with_state(state.build())
+}
+
+/// A session whose statements report maintenance to `watch`.
+pub fn with_maintenance(
+    ctx: &SessionContext,
+    watch: Option<Arc<MaintenanceWatch>>,
+) -> SessionContext {
+    let Some(watch) = watch else {
+        return ctx.clone();
+    };
+    let mut state = ctx.state();
+    state.config_mut().set_extension(watch);
+    SessionContext::new_with_state(state)
 }
 
 #[derive(Debug)]

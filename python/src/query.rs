@@ -10,15 +10,19 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
+use datafusion_tiledb::progress::MaintenanceWatch;
 use datafusion_tiledb::session::in_one_statement;
 use futures::StreamExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
+use tiledb_sql::StatementWatch;
 use tokio::sync::mpsc;
 
 use crate::capsules::{requested_schema, schema_capsule, stream_capsule};
 use crate::errors::exception;
-use crate::module_runtime::{OwnerProcess, handle, wait};
+use crate::module_runtime::{OwnerProcess, handle, wait_reporting};
+use crate::panics::{caught, caught_call, guarded};
+use crate::progress::ProgressReporter;
 use crate::values::tuples;
 
 /// Batches that wait for the reader of a stream.
@@ -56,21 +60,52 @@ impl QueryRows {
     }
 }
 
+/// Where the rows of a query come from.
+pub struct QueryOrigin {
+    pub statement: String,
+    /// Sees the maintenance of the statement, if it does any.
+    pub maintenance: Option<Arc<MaintenanceWatch>>,
+    pub owner: OwnerProcess,
+    /// Gets reports about reads that take longer than a second.
+    pub progress: Option<Py<PyAny>>,
+}
+
+impl QueryOrigin {
+    /// A watch over one run.
+    pub fn watch(&self) -> StatementWatch {
+        match &self.maintenance {
+            Some(maintenance) => {
+                maintenance.forget();
+                StatementWatch::of_maintenance(Arc::clone(maintenance))
+            }
+            None => StatementWatch::default(),
+        }
+    }
+}
+
 /// A statement, whose rows can be read more than once.
 #[pyclass(frozen, module = "tiledb_sql._engine")]
 pub struct EngineQuery {
     rows: QueryRows,
-    statement: String,
-    owner: OwnerProcess,
+    origin: QueryOrigin,
 }
 
 impl EngineQuery {
-    pub fn new(rows: QueryRows, statement: &str, owner: OwnerProcess) -> Self {
-        Self {
-            rows,
-            statement: statement.to_owned(),
-            owner,
-        }
+    pub fn new(rows: QueryRows, origin: QueryOrigin) -> Self {
+        Self { rows, origin }
+    }
+
+    /// Waits for rows, and reports progress meanwhile.
+    fn wait<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> PyResult<T> {
+        self.origin.owner.check("the query")?;
+        let reporter = self.origin.progress.as_ref();
+        let reporter = reporter.map(|report| ProgressReporter::new(report, self.origin.watch()));
+        let done = wait_reporting(py, reporter, in_one_statement(work))?;
+        done.map_err(|error| exception(py, &error, &self.origin.statement))
     }
 
     /// The first rows, or all.
@@ -79,7 +114,6 @@ impl EngineQuery {
         py: Python<'_>,
         limit: Option<usize>,
     ) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
-        self.owner.check("the query")?;
         let (rows, schema) = (self.rows.clone(), self.rows.schema());
         let read = async move {
             match rows {
@@ -93,14 +127,29 @@ impl EngineQuery {
                 }
             }
         };
-        let batches = wait(py, in_one_statement(read))?;
-        let batches = batches.map_err(|error| exception(py, &error, &self.statement))?;
-        Ok((schema, batches))
+        Ok((schema, self.wait(py, read)?))
+    }
+}
+
+impl EngineQuery {
+    /// Rows as a table of text.
+    fn table(&self, py: Python<'_>, batches: &[RecordBatch]) -> PyResult<String> {
+        guarded(py, || {
+            let table = pretty_format_batches(batches);
+            let failed = |e| exception(py, &DataFusionError::from(e), &self.origin.statement);
+            Ok(table.map_err(failed)?.to_string())
+        })
     }
 }
 
 #[pymethods]
 impl EngineQuery {
+    /// Whether the statement has run, and its rows are kept.
+    #[getter]
+    fn has_run(&self) -> bool {
+        matches!(self.rows, QueryRows::Given { .. })
+    }
+
     /// The names of the columns.
     #[getter]
     fn columns(&self) -> Vec<String> {
@@ -143,12 +192,13 @@ impl EngineQuery {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.owner.check("the query")?;
+        self.origin.owner.check("the query")?;
         let schema = wanted(&self.rows.schema(), requested_schema)?;
         let reader: Box<dyn RecordBatchReader + Send> = match self.rows.clone() {
             QueryRows::Given { batches, .. } => given(schema, batches),
             QueryRows::Planned(frame) => {
-                Box::new(QueryStream::start(frame, schema, self.statement.clone())?)
+                let statement = self.origin.statement.clone();
+                Box::new(QueryStream::start(frame, schema, statement)?)
             }
         };
         stream_capsule(py, reader)
@@ -175,30 +225,25 @@ impl EngineQuery {
     #[pyo3(signature = (limit=None))]
     fn tuples<'py>(&self, py: Python<'py>, limit: Option<usize>) -> PyResult<Bound<'py, PyList>> {
         let (_, batches) = self.read(py, limit)?;
-        tuples(py, &batches)
+        guarded(py, || tuples(py, &batches))
     }
 
     /// The first rows as a table of text.
     fn shown(&self, py: Python<'_>, limit: usize) -> PyResult<String> {
         let (_, batches) = self.read(py, Some(limit))?;
-        let table = pretty_format_batches(&batches);
-        let table = table.map_err(|e| exception(py, &DataFusionError::from(e), &self.statement))?;
-        Ok(table.to_string())
+        self.table(py, &batches)
     }
 
     /// The plan as text; with `analyze`, the query runs, and the plan has its counters.
     #[pyo3(signature = (analyze=false))]
     fn explain(&self, py: Python<'_>, analyze: bool) -> PyResult<Option<String>> {
-        self.owner.check("the query")?;
+        self.origin.owner.check("the query")?;
         let QueryRows::Planned(frame) = self.rows.clone() else {
             return Ok(None);
         };
         let explained = async move { frame.explain(false, analyze)?.collect().await };
-        let batches = wait(py, in_one_statement(explained))?;
-        let batches = batches.map_err(|error| exception(py, &error, &self.statement))?;
-        let table = pretty_format_batches(&batches);
-        let table = table.map_err(|e| exception(py, &DataFusionError::from(e), &self.statement))?;
-        Ok(Some(table.to_string()))
+        let batches = self.wait(py, explained)?;
+        self.table(py, &batches).map(Some)
     }
 }
 
@@ -308,6 +353,7 @@ struct QueryStream {
 impl QueryStream {
     fn start(frame: DataFrame, schema: SchemaRef, statement: String) -> PyResult<Self> {
         let (sender, batches) = mpsc::channel(WAITING_BATCHES);
+        let failures = sender.clone();
         let run = async move {
             let mut rows = match in_one_statement(frame.execute_stream()).await {
                 Ok(rows) => rows,
@@ -325,7 +371,13 @@ impl QueryStream {
                 }
             }
         };
-        handle()?.spawn(run);
+        handle()?.spawn(async move {
+            // Otherwise the stream would seem to be at its end.
+            if let Err(panic) = caught(run).await {
+                let failed = DataFusionError::Execution(panic.text().to_owned());
+                let _ = failures.send(Err(failed)).await;
+            }
+        });
         Ok(Self {
             schema,
             statement,
@@ -340,7 +392,8 @@ impl Iterator for QueryStream {
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.batches.blocking_recv()?;
         Some(match batch {
-            Ok(batch) => converted(&batch, &self.schema),
+            Ok(batch) => caught_call(|| converted(&batch, &self.schema))
+                .unwrap_or_else(|panic| Err(ArrowError::ExternalError(panic.text().into()))),
             Err(error) => {
                 let text = tiledb_sql::describe(&error);
                 let secrets =

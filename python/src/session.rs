@@ -12,22 +12,28 @@ use datafusion_tiledb::progress::choices_of;
 use datafusion_tiledb::session::{
     StartedStatement, changes_something, in_one_statement, start, unknown_tables,
 };
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiledb_sql::SessionOptions;
 
 use crate::errors::{exception, invalid};
 use crate::input::{RowUse, table_of};
-use crate::module_runtime::{OwnerProcess, STACK_BYTES, wait};
-use crate::overlay::{NamedTables, with_tables};
+use crate::log_bridge;
+use crate::module_runtime::{OwnerProcess, STACK_BYTES, wait, wait_reporting};
+use crate::overlay::{NamedTables, with_maintenance, with_tables};
+use crate::panics::{self, guarded};
 use crate::parameters::parameters;
-use crate::query::{EngineQuery, QueryRows};
+use crate::progress::ProgressReporter;
+use crate::query::{EngineQuery, QueryOrigin, QueryRows};
+use crate::recipe::SessionRecipe;
 
 /// A session, which threads may share.
 #[pyclass(frozen, module = "tiledb_sql._engine")]
 pub struct EngineSession {
     ctx: SessionContext,
     owner: OwnerProcess,
+    recipe: Arc<SessionRecipe>,
 }
 
 impl EngineSession {
@@ -41,18 +47,29 @@ impl EngineSession {
 #[pymethods]
 impl EngineSession {
     #[new]
-    #[pyo3(signature = (memory_limit=None, readonly=false))]
-    fn new(py: Python<'_>, memory_limit: Option<usize>, readonly: bool) -> PyResult<Self> {
+    #[pyo3(signature = (memory_limit=None, readonly=false, process_memory_limit=None))]
+    fn new(
+        py: Python<'_>,
+        memory_limit: Option<usize>,
+        readonly: bool,
+        process_memory_limit: Option<usize>,
+    ) -> PyResult<Self> {
+        panics::install_hook();
+        log_bridge::install(py)?;
         let options = SessionOptions {
             memory_limit,
+            process_memory_limit,
             readonly,
             stack_bytes: STACK_BYTES,
         };
         let ctx = wait(py, tiledb_sql::open_session(options))?;
         let ctx = ctx.map_err(|error| exception(py, &error, ""))?;
+        #[cfg(debug_assertions)]
+        panics::register_for_tests(&ctx);
         Ok(Self {
             ctx,
             owner: OwnerProcess::current(),
+            recipe: Arc::default(),
         })
     }
 
@@ -65,16 +82,18 @@ impl EngineSession {
         Ok(names.unwrap_or_default())
     }
 
-    /// Plans a statement. If it changes something, it also runs, once.
-    #[pyo3(signature = (statement, params=None, tables=None))]
+    /// Plans a statement. If it changes something, it also runs, once. `progress` gets reports after a second.
+    #[pyo3(signature = (statement, params=None, tables=None, progress=None))]
     fn sql(
         &self,
         py: Python<'_>,
         statement: &str,
         params: Option<&Bound<'_, PyAny>>,
         tables: Option<&Bound<'_, PyDict>>,
+        progress: Option<Py<PyAny>>,
     ) -> PyResult<EngineQuery> {
         self.owner.check("the session")?;
+        log_bridge::keep_secrets_of(statement);
         let params = params.map(parameters).transpose()?;
         let mut given = NamedTables::new();
         for (name, data) in tables.into_iter().flatten() {
@@ -83,13 +102,34 @@ impl EngineSession {
                 table_of(py, &data, RowUse::Often)?,
             );
         }
+        let origin = QueryOrigin {
+            statement: statement.to_owned(),
+            maintenance: maintains(statement).then(Arc::default),
+            owner: self.owner,
+            progress,
+        };
         let (ctx, sql) = (self.ctx.clone(), statement.to_owned());
-        let started = wait(py, async move {
-            let ctx = with_tables(&ctx, given);
-            in_one_statement(run(&ctx, &sql, params)).await
-        })?;
+        let (recipe, maintenance) = (Arc::clone(&self.recipe), origin.maintenance.clone());
+        let work = async move {
+            let ctx = with_maintenance(&with_tables(&ctx, given), maintenance);
+            in_one_statement(run(&ctx, &sql, params, &recipe)).await
+        };
+        let reporter = origin.progress.as_ref();
+        let reporter = reporter.map(|report| ProgressReporter::new(report, origin.watch()));
+        let started = wait_reporting(py, reporter, work)?;
         let rows = started.map_err(|error| exception(py, &error, statement))?;
-        Ok(EngineQuery::new(rows, statement, self.owner))
+        Ok(EngineQuery::new(rows, origin))
+    }
+
+    /// The statements that give another session what this one has.
+    fn recipe(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.owner.check("the session")?;
+        guarded(py, || {
+            let statements = self.recipe.statements(&self.ctx);
+            statements.map_err(|what| {
+                PyTypeError::new_err(format!("the session can't be pickled: {what}"))
+            })
+        })
     }
 
     /// Gives data a name in the session. `once` says that one statement reads them, once.
@@ -108,6 +148,7 @@ impl EngineSession {
         known.map_err(|error| exception(py, &error, ""))?;
         let registered = self.ctx.register_table(name, table);
         registered.map_err(|error| exception(py, &error, ""))?;
+        self.recipe.keep_data(name);
         Ok(())
     }
 
@@ -115,11 +156,22 @@ impl EngineSession {
     fn unregister(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.owner.check("the session")?;
         match self.ctx.deregister_table(name) {
-            Ok(Some(_)) => Ok(()),
+            Ok(Some(_)) => {
+                self.recipe.forget_data(name);
+                Ok(())
+            }
             Ok(None) => Err(invalid(py, &format!("no table is called '{name}'"))),
             Err(error) => Err(exception(py, &error, "")),
         }
     }
+}
+
+/// Whether a statement may consolidate, vacuum or check arrays, whose progress a watch of its own sees.
+fn maintains(statement: &str) -> bool {
+    let statement = statement.to_lowercase();
+    ["tiledb_consolidate", "tiledb_vacuum", "tiledb_check"]
+        .iter()
+        .any(|function| statement.contains(function))
 }
 
 /// Starts a statement, and runs it if it changes something.
@@ -127,10 +179,15 @@ async fn run(
     ctx: &SessionContext,
     sql: &str,
     params: Option<Vec<(String, ScalarValue)>>,
+    recipe: &SessionRecipe,
 ) -> Result<QueryRows> {
+    let catalogs = SessionRecipe::catalogs_before(ctx, sql);
     let frame = match start(ctx, sql).await? {
         StartedStatement::Rows { frame, .. } => *frame,
-        StartedStatement::Done { .. } => return Ok(QueryRows::none()),
+        StartedStatement::Done { .. } => {
+            recipe.keep(ctx, sql, &catalogs);
+            return Ok(QueryRows::none());
+        }
     };
     let frame = match params {
         Some(params) => with_params(frame, params)?,

@@ -7,18 +7,20 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import tiledb_sql as ts
 
+ROOT = Path(__file__).resolve().parents[2]
 ENDLESS = "SELECT count(*) FROM generate_series(1, 100000) a CROSS JOIN generate_series(1, 100000000) b WHERE a.value % 2 = 0"
 
 
 def run(code: str, timeout: float = 60) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=timeout
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=timeout, cwd=ROOT
     )
 
 
@@ -73,29 +75,57 @@ def test_import_needs_nothing() -> None:
 def test_fork() -> None:
     ran = run(
         """
-        import os, sys, warnings
+        import os, pickle, sys, time, warnings
         warnings.simplefilter("ignore")
         import tiledb_sql as ts
+        WEATHER = "./examples/data/weather_stations"
         con = ts.connect()
         query = con.sql("SELECT 1")
+        array, group = con.open(WEATHER), con.open("./examples/data/experiment")
+        array.scan().fetchall()
+        pickled = pickle.dumps(array)
         assert query.fetchall() == [(1,)]
         child = os.fork()
         if child == 0:
-            for use in [lambda: con.sql("SELECT 1"), query.fetchall, lambda: query.__arrow_c_stream__()]:
+            uses = [
+                lambda: con.sql("SELECT 1"), query.fetchall, lambda: query.__arrow_c_stream__(), query.explain, lambda: repr(query),
+                lambda: con.register("n", query), lambda: con.unregister("n"), lambda: pickle.dumps(con), lambda: con.open(WEATHER),
+                lambda: array.scan(), lambda: array["Nuuk", :], lambda: array.meta["x"], lambda: array.fragments, array.check,
+                lambda: group["obs"], ts.connect, lambda: ts.sql("SELECT 2"), lambda: ts.open(WEATHER),
+                lambda: pickle.loads(pickled),
+            ]
+            for number, use in enumerate(uses):
+                began = time.monotonic()
                 try:
                     use()
-                    os._exit(1)
+                    os._exit(100 + number)
                 except RuntimeError as error:
-                    if "spawn" not in str(error):
-                        os._exit(2)
-            # A session of its own works.
-            os._exit(0 if ts.connect().sql("SELECT 2").fetchall() == [(2,)] else 3)
+                    if "spawn" not in str(error) or time.monotonic() - began > 1:
+                        os._exit(200)
+            os._exit(0)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status))
         assert con.sql("SELECT 1").fetchall() == [(1,)]
         """
     )
     assert (ran.stdout, ran.stderr) == ("0\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_children_work_if_the_parent_has_only_imported_the_package() -> None:
+    ran = run(
+        """
+        import os
+        import tiledb_sql as ts
+        for _ in range(2):
+            child = os.fork()
+            if child == 0:
+                rows = ts.sql("SELECT * FROM './examples/data/weather_stations'").fetchall()
+                os._exit(0 if len(rows) == 2000 else 1)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    )
+    assert (ran.stdout, ran.stderr) == ("0\n0\n", "")
 
 
 def test_the_interpreter_ends_with_open_streams() -> None:

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import decimal
-import pickle
 import threading
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -235,8 +234,3 @@ def test_one_session_for_the_process() -> None:
     ts.sql("DROP VIEW shared_view")
     local = pa.table({"n": [3]})  # noqa: F841
     assert ts.sql("SELECT n FROM local").fetchall() == [(3,)]
-
-
-def test_sessions_are_not_pickled_by_accident(con: ts.Session) -> None:
-    with pytest.raises(TypeError):
-        pickle.dumps(con)

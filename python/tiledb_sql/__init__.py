@@ -18,6 +18,7 @@ from ._errors import (
     NotFoundError,
     PermissionDeniedError,
 )
+from ._progress import Progress
 from ._query import Query
 from ._session import Session, connect, open, sql, write
 
@@ -31,6 +32,7 @@ __all__ = [
     "MemoryLimitError",
     "NotFoundError",
     "PermissionDeniedError",
+    "Progress",
     "Query",
     "Session",
     "__version__",

@@ -9,6 +9,7 @@ from . import _boxes
 from ._errors import Error, InvalidError
 from ._indexing import condition, expanded, is_array
 from ._metadata import Metadata
+from ._pickling import portable
 from ._query import Query
 from ._rows import numpy_columns
 from ._text import literal_in_sql, name_in_sql, text_in_sql, time_text
@@ -74,6 +75,9 @@ class Array:
                 self.dims.append(Dimension(name, kind, domain, extent, None if first is None else (first, last)))
             elif role == "attribute":
                 self.attrs.append(Attribute(name, kind, nullable, enumeration, filters, values))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Array, (self._session, portable(self.uri), self._at)
 
     def _call(self, function: str, options: Mapping[str, str] | None = None) -> str:
         arguments = [text_in_sql(self.uri)]
@@ -236,6 +240,9 @@ class Group:
         self._at = at
         found = session.sql(f"SELECT path, uri, type FROM tiledb_members({text_in_sql(uri)}) ORDER BY path").fetchall()
         self._paths: dict[str, str] = {path: member for path, member, _ in found}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Group, (self._session, portable(self.uri), self._at)
 
     @property
     def members(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterator
 
 from ._errors import missing_extra
+from ._pickling import query_recipe, restore_query
 
 if TYPE_CHECKING:
     import numpy as _numpy
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as _pyarrow
 
     from ._engine import EngineQuery
+    from ._session import Session
 
 _SHOWN_ROWS = 20
 
@@ -31,10 +33,15 @@ class Query:
     [(1, 1), (2, 4), (3, 9)]
     """
 
-    __slots__ = ("_engine",)
+    __slots__ = ("_engine", "_origin")
 
-    def __init__(self, engine: EngineQuery) -> None:
+    def __init__(self, engine: EngineQuery, origin: tuple[Session, str, Any, dict[str, Any] | None]) -> None:
         self._engine = engine
+        # The session, the statement, its parameters, and the variables that are its tables.
+        self._origin = origin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restore_query, query_recipe(*self._origin, self._engine.has_run)
 
     @property
     def columns(self) -> list[str]:

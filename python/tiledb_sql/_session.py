@@ -15,11 +15,18 @@ from typing import Any
 from . import _engine
 from ._array import Array, Group, open_object
 from ._errors import InvalidError, missing_extra
+from ._pickling import restore_session, session_recipe
+from ._progress import ProgressOption, reporter
 from ._query import Query
 from ._writing import write as write_array
 
 # Numbers the names of data, which threads of a session must not share.
 _numbers = itertools.count()
+
+_LIMIT_VARIABLE = "TILEDB_SQL_MEMORY_LIMIT"
+
+# The token of the session that a process shares: in another process, it is that one's.
+SHARED = "shared"
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -27,36 +34,42 @@ _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 class Session:
     """Tables, settings and attached groups, and a limit of memory. :func:`connect` makes one. Threads may share it."""
 
-    __slots__ = ("_engine", "_process", "_python_variables")
+    __slots__ = ("__weakref__", "_engine", "_options", "_process", "_token")
 
-    def __init__(self, engine: _engine.EngineSession, python_variables: bool) -> None:
+    def __init__(self, engine: _engine.EngineSession, options: dict[str, Any]) -> None:
         self._engine = engine
+        self._options = options
         self._process = os.getpid()
-        self._python_variables = python_variables
+        # The same for all copies in other processes.
+        self._token = os.urandom(16).hex()
 
     def sql(
         self,
         statement: str,
         params: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        progress: ProgressOption = None,
     ) -> Query:
         """Plans a statement, and runs it if it changes something.
 
         ``params`` are the values of ``$1``, ``$2``, …, or a mapping for ``$name``. A table that no catalog knows is looked up among the
-        variables of the caller: DataFrames of pandas and Polars, tables of pyarrow, whatever has ``__arrow_c_stream__``.
+        variables of the caller: DataFrames of pandas and Polars, tables of pyarrow, whatever has ``__arrow_c_stream__``. ``progress`` is
+        that of :func:`connect`, for this statement and the reads of its rows.
 
         >>> import tiledb_sql as ts
         >>> con = ts.connect()
         >>> con.sql("SELECT $1 + 1 AS n", [41]).fetchall()
         [(42,)]
         """
-        return self._sql(statement, params, sys._getframe(1))
+        return self._sql(statement, params, sys._getframe(1), progress)
 
-    def _sql(self, statement: str, params: Any, frame: FrameType) -> Query:
+    def _sql(self, statement: str, params: Any, frame: FrameType | None, progress: ProgressOption = None) -> Query:
         tables = None
-        if self._python_variables:
+        if self._options["python_variables"] and frame is not None:
             unknown = self._engine.unknown_tables(statement)
             tables = {name: data for name in unknown if (data := _variable(name, frame)) is not None}
-        return Query(self._engine.sql(statement, params, tables))
+        report = reporter(self._options["progress"] if progress is None else progress)
+        return Query(self._engine.sql(statement, params, tables, report), (self, statement, params, tables))
 
     def open(self, uri: str | os.PathLike[str], at: int | str | dt.date | None = None) -> Array | Group:
         """Opens an array or a group, as it is or as of a time: milliseconds since 1970, or a date in any form that SQL takes."""
@@ -109,6 +122,9 @@ class Session:
         """Forgets the name of a table."""
         self._engine.unregister(name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restore_session, session_recipe(self)
+
     def __repr__(self) -> str:
         return "<tiledb_sql.Session>"
 
@@ -118,14 +134,37 @@ def connect(
     memory_limit: int | str | None = None,
     readonly: bool = False,
     python_variables: bool = True,
+    progress: ProgressOption = None,
 ) -> Session:
     """Makes a session.
 
-    ``memory_limit`` is what queries may take, in bytes or as in ``"2g"``; by default 75 % of the memory of the machine. A ``readonly``
-    session refuses statements that write.
+    ``memory_limit`` is what its queries may take, in bytes or as in ``"2g"``. The queries of all sessions together take at most 75 % of the
+    memory of the machine, or what the variable ``TILEDB_SQL_MEMORY_LIMIT`` of the environment holds when the first session is made. A
+    ``readonly`` session refuses statements that write.
+
+    After a second of waiting, a terminal or a notebook shows how far a statement is. ``progress=False`` turns this off, and a function
+    takes it over: it is called ten times a second with a :class:`Progress`, on the thread that waits. If it raises an exception, the
+    statement ends.
     """
     limit = None if memory_limit is None else _bytes(memory_limit)
-    return Session(_engine.EngineSession(limit, readonly), python_variables)
+    reporter(progress)
+    options = {
+        "memory_limit": limit,
+        "readonly": readonly,
+        "python_variables": python_variables,
+        "progress": progress,
+    }
+    return Session(_engine.EngineSession(limit, readonly, _process_limit()), options)
+
+
+def _process_limit() -> int | None:
+    limit = os.environ.get(_LIMIT_VARIABLE)
+    if not limit:
+        return None
+    try:
+        return _bytes(limit)
+    except InvalidError as error:
+        raise InvalidError(f"the variable {_LIMIT_VARIABLE} of the environment: {error}") from None
 
 
 _shared: Session | None = None
@@ -138,12 +177,15 @@ def _shared_session() -> Session:
     with _shared_lock:
         if _shared is None or _shared._process != os.getpid():
             _shared = connect()
+            _shared._token = SHARED
         return _shared
 
 
-def sql(statement: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Query:
+def sql(
+    statement: str, params: Sequence[Any] | Mapping[str, Any] | None = None, *, progress: ProgressOption = None
+) -> Query:
     """Like :meth:`Session.sql`, in a session that the whole process shares."""
-    return _shared_session()._sql(statement, params, sys._getframe(1))
+    return _shared_session()._sql(statement, params, sys._getframe(1), progress)
 
 
 def open(uri: str | os.PathLike[str], at: int | str | dt.date | None = None) -> Array | Group:
