@@ -4,15 +4,22 @@
 //! Python sources beside it do.
 
 mod boxes;
+mod batches;
 mod capsules;
+mod conditions;
+mod dataset;
 mod errors;
+mod exact_times;
+mod expression;
 mod input;
 mod log_bridge;
+mod literals;
 mod module_runtime;
 mod overlay;
 mod panics;
 mod parameters;
 mod progress;
+mod polars_expression;
 mod query;
 mod recipe;
 mod secrets;
@@ -26,10 +33,12 @@ use pyo3::prelude::*;
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::EngineSession>()?;
     module.add_class::<query::EngineQuery>()?;
+    module.add_class::<batches::EngineBatches>()?;
     module.add_class::<query::CollectedRows>()?;
     module.add_function(wrap_pyfunction!(boxes::read_box, module)?)?;
     module.add_function(wrap_pyfunction!(log_bridge::flush_log, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::may_hold_secret, module)?)?;
+    module.add_class::<dataset::EngineDataset>()?;
     module.add_function(wrap_pyfunction!(shell::run_shell, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -52,7 +52,7 @@ impl QueryRows {
         }
     }
 
-    fn schema(&self) -> SchemaRef {
+    pub fn schema(&self) -> SchemaRef {
         match self {
             Self::Planned(frame) => Arc::new(frame.schema().as_arrow().clone()),
             Self::Given { schema, .. } => Arc::clone(schema),
@@ -106,6 +106,18 @@ impl EngineQuery {
         let reporter = reporter.map(|report| ProgressReporter::new(report, self.origin.watch()));
         let done = wait_reporting(py, reporter, in_one_statement(work))?;
         done.map_err(|error| exception(py, &error, &self.origin.statement))
+    }
+
+    pub fn rows(&self) -> &QueryRows {
+        &self.rows
+    }
+
+    pub fn statement(&self) -> &str {
+        &self.statement
+    }
+
+    pub fn owner(&self) -> OwnerProcess {
+        self.owner
     }
 
     /// The first rows, or all.
@@ -254,6 +266,12 @@ pub struct CollectedRows {
     batches: Vec<RecordBatch>,
 }
 
+impl CollectedRows {
+    pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { schema, batches }
+    }
+}
+
 #[pymethods]
 impl CollectedRows {
     fn __len__(&self) -> usize {
@@ -344,14 +362,14 @@ fn given(schema: SchemaRef, batches: Vec<RecordBatch>) -> Box<dyn RecordBatchRea
 }
 
 /// The rows of a query that runs on the threads of the package. It ends when the stream is dropped.
-struct QueryStream {
+pub struct QueryStream {
     schema: SchemaRef,
     statement: String,
     batches: mpsc::Receiver<Result<RecordBatch>>,
 }
 
 impl QueryStream {
-    fn start(frame: DataFrame, schema: SchemaRef, statement: String) -> PyResult<Self> {
+    pub fn start(frame: DataFrame, schema: SchemaRef, statement: String) -> PyResult<Self> {
         let (sender, batches) = mpsc::channel(WAITING_BATCHES);
         let failures = sender.clone();
         let run = async move {
@@ -383,6 +401,11 @@ impl QueryStream {
             statement,
             batches,
         })
+    }
+
+    /// The next batch, as the query makes it.
+    pub async fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
+        self.batches.recv().await
     }
 }
 

@@ -13,9 +13,12 @@ from ._pickling import portable
 from ._query import Query
 from ._rows import numpy_columns
 from ._text import literal_in_sql, name_in_sql, text_in_sql, time_text
+from ._recipes import array_dataset
 
 if TYPE_CHECKING:
     import numpy as _numpy
+    import polars as _polars
+    import pyarrow.dataset as _dataset
 
     from ._session import Session
 
@@ -144,6 +147,14 @@ class Array:
         condition = "" if where is None else f" WHERE {where}"
         rows = "" if limit is None else f" LIMIT {int(limit)}"
         return self._session.sql(f"SELECT {shown} FROM {self._call('tiledb_scan')}{condition}{rows}", params)
+
+    def dataset(self, time_unit: str | None = None) -> _dataset.Dataset:
+        """The array as a ``pyarrow.dataset.Dataset``; see :meth:`Query.dataset`."""
+        return array_dataset(self, time_unit)
+
+    def lazy(self) -> _polars.LazyFrame:
+        """The array as a LazyFrame of Polars, which reads only the columns and rows that it needs."""
+        return self.scan().lazy()
 
     def __getitem__(self, key: Any) -> Any:
         """Cells: ``a["height"][10:20, 5]`` of one attribute, ``a[10:20, 5]`` of all of them in a dict."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as _pandas
     import polars as _polars
     import pyarrow as _pyarrow
+    import pyarrow.dataset as _dataset
 
     from ._engine import EngineQuery
     from ._session import Session
@@ -101,6 +102,24 @@ class Query:
                 raise ValueError(f"two columns are called {name!r}: give one another name with AS")
             arrays[name] = column.to_numpy()
         return arrays
+
+    def dataset(self, time_unit: str | None = None) -> _dataset.Dataset:
+        """The query as a ``pyarrow.dataset.Dataset``, for libraries that choose columns and conditions: DuckDB, Polars, Ibis.
+
+        ``time_unit`` is ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``: all times have this unit, and those that have finer parts are refused.
+        DuckDB pushes conditions on times only in microseconds.
+        """
+        try:
+            from ._dataset import dataset_of
+        except ImportError:
+            raise missing_extra("pyarrow", "arrow") from None
+        return dataset_of(self, time_unit)
+
+    def lazy(self) -> _polars.LazyFrame:
+        """The query as a LazyFrame of Polars, which reads only the columns and rows that it needs."""
+        from ._lazy import lazy_frame
+
+        return lazy_frame(self)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows as tuples."""
