@@ -1,6 +1,6 @@
 //! The rows of a query with columns and conditions that another library chooses.
 
-use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use arrow::datatypes::TimeUnit;
 use datafusion::common::Column;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
@@ -8,7 +8,6 @@ use datafusion::logical_expr::{Expr, cast};
 use datafusion_tiledb::session::in_one_statement;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use std::sync::Arc;
 
 use crate::capsules::schema_capsule;
 use crate::conditions::{ConditionColumn, ConditionScope, FloatOrder, TranslatedFilter, translate};
@@ -17,7 +16,7 @@ use crate::exact_times::{in_unit, with_unit};
 use crate::expression::unpickled;
 use crate::module_runtime::{OwnerProcess, wait};
 use crate::polars_expression;
-use crate::query::{EngineQuery, QueryRows};
+use crate::query::{EngineQuery, QueryRows, plain_type};
 
 /// A query that takes conditions of pyarrow. It has no views, which turn off the conditions of DuckDB.
 #[pyclass(frozen, module = "tiledb_sql._engine")]
@@ -192,30 +191,6 @@ fn shown_as(column: &ConditionColumn, unit: Option<TimeUnit>) -> Expr {
         }
     };
     shown.alias(&column.name)
-}
-
-/// A type without views.
-fn plain_type(ty: &DataType) -> DataType {
-    let inner = |field: &FieldRef| -> FieldRef {
-        let plain = plain_type(field.data_type());
-        Arc::new(Field::clone(field).with_data_type(plain))
-    };
-    match ty {
-        DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
-        DataType::List(field) | DataType::ListView(field) => DataType::List(inner(field)),
-        DataType::LargeList(field) | DataType::LargeListView(field) => {
-            DataType::LargeList(inner(field))
-        }
-        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(inner(field), *size),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        DataType::Dictionary(keys, values) => {
-            DataType::Dictionary(keys.clone(), Box::new(plain_type(values)))
-        }
-        DataType::RunEndEncoded(_, values) => plain_type(values.data_type()),
-        other => other.clone(),
-    }
 }
 
 fn unit_called(py: Python<'_>, unit: &str) -> PyResult<TimeUnit> {

@@ -325,15 +325,35 @@ fn wanted(known: &SchemaRef, capsule: Option<&Bound<'_, PyCapsule>>) -> PyResult
 /// The schema with ordinary columns instead of views.
 fn without_views(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
-        let ty = match field.data_type() {
-            DataType::Utf8View => DataType::Utf8,
-            DataType::BinaryView => DataType::Binary,
-            other => other.clone(),
-        };
-        field.as_ref().clone().with_data_type(ty)
+        let plain = plain_type(field.data_type());
+        field.as_ref().clone().with_data_type(plain)
     });
     let fields = fields.collect::<Vec<_>>();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// A type without views.
+pub fn plain_type(ty: &DataType) -> DataType {
+    let inner = |field: &Arc<Field>| -> Arc<Field> {
+        let plain = plain_type(field.data_type());
+        Arc::new(Field::clone(field).with_data_type(plain))
+    };
+    match ty {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::List(field) | DataType::ListView(field) => DataType::List(inner(field)),
+        DataType::LargeList(field) | DataType::LargeListView(field) => {
+            DataType::LargeList(inner(field))
+        }
+        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(inner(field), *size),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        DataType::Dictionary(keys, values) => {
+            DataType::Dictionary(keys.clone(), Box::new(plain_type(values)))
+        }
+        DataType::RunEndEncoded(_, values) => plain_type(values.data_type()),
+        other => other.clone(),
+    }
 }
 
 /// A batch whose columns have the types of a schema.
