@@ -19,6 +19,7 @@ from ._errors import (
     PermissionDeniedError,
 )
 from ._progress import Progress
+from ._from_xarray import from_xarray
 from ._query import Query
 from ._session import Session, connect, open, sql, write
 
@@ -37,6 +38,7 @@ __all__ = [
     "Session",
     "__version__",
     "connect",
+    "from_xarray",
     "open",
     "sql",
     "write",

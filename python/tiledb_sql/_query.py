@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ._errors import missing_extra
 from ._pickling import query_recipe, restore_query
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import polars as _polars
     import pyarrow as _pyarrow
     import pyarrow.dataset as _dataset
+    import xarray as _xarray
 
     from ._engine import EngineQuery
     from ._session import Session
@@ -120,6 +122,20 @@ class Query:
         from ._lazy import lazy_frame
 
         return lazy_frame(self)
+
+    def to_xarray(self, dims: Sequence[str]) -> _xarray.Dataset:
+        """All rows as a Dataset of xarray whose dimensions are the columns ``dims``.
+
+        The rows must be a grid: one row for each combination of the values of these columns, in any order.
+
+        >>> import tiledb_sql as ts
+        >>> grid = ts.sql("SELECT y, x, height FROM './examples/data/elevation' WHERE y < 2 AND x < 3").to_xarray(["y", "x"])
+        >>> dict(grid.sizes)
+        {'y': 2, 'x': 3}
+        """
+        from ._grid import grid_of
+
+        return grid_of(self, dims)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows as tuples."""
