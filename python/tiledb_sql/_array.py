@@ -16,6 +16,7 @@ from ._text import literal_in_sql, name_in_sql, text_in_sql, time_text
 from ._recipes import array_dataset
 
 if TYPE_CHECKING:
+    import anndata as _anndata
     import numpy as _numpy
     import polars as _polars
     import pyarrow.dataset as _dataset
@@ -265,6 +266,25 @@ class Group:
         if path not in self._paths:
             raise KeyError(f"{self.uri} has no member {path!r}; it has {', '.join(self._paths)}")
         return open_object(self._session, self._paths[path], self._at)
+
+    def to_anndata(
+        self,
+        obs: str | None = None,
+        var: str | None = None,
+        X: str | None = "data",
+        *,
+        measurement: str | None = None,
+        layers: Sequence[str] = (),
+        obsm: Sequence[str] = (),
+        varm: Sequence[str] = (),
+    ) -> _anndata.AnnData:
+        """The cells and genes of a SOMA experiment that meet conditions in SQL, as AnnData.
+
+        ``X``, ``layers``, ``obsm`` and ``varm`` are names of arrays. ``measurement`` is needed if several have values.
+        """
+        from ._anndata import anndata_of
+
+        return anndata_of(self, obs, var, X, measurement, layers, obsm, varm)
 
     def __repr__(self) -> str:
         return f"<tiledb_sql.Group {self.uri!r}: {', '.join(self.members)}>"
