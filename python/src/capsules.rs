@@ -1,5 +1,5 @@
-//! Data over the border: Arrow's by its PyCapsule interface, NumPy's by its array interface. All unsafe code of the package is in
-//! this file.
+//! Data over the border: Arrow's by its PyCapsule interface, NumPy's by its array interface, DataFusion's by capsules of its foreign
+//! function interface. All unsafe code of the package is in this file.
 #![allow(
     unsafe_code,
     reason = "a capsule holds a C structure behind an untyped pointer, and an array of NumPy is an address"
@@ -12,6 +12,10 @@ use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
 use arrow::ffi::FFI_ArrowSchema;
 use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use datafusion_ffi::catalog_provider::FFI_CatalogProvider;
+use datafusion_ffi::proto::logical_extension_codec::FFI_LogicalExtensionCodec;
+use datafusion_ffi::table_provider::FFI_TableProvider;
+use datafusion_ffi::table_provider_factory::FFI_TableProviderFactory;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -52,6 +56,47 @@ pub fn stream_of(object: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> 
     // SAFETY: a capsule of this name holds a stream. It is moved out, and a released one stays behind.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
     ArrowArrayStreamReader::try_new(stream).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// What a session of datafusion-python takes.
+pub enum BorderItem {
+    Table(FFI_TableProvider),
+    Catalog(FFI_CatalogProvider),
+    Factory(FFI_TableProviderFactory),
+}
+
+/// Wraps something for a session of datafusion-python in a capsule.
+pub fn border_capsule(py: Python<'_>, item: BorderItem) -> PyResult<Bound<'_, PyCapsule>> {
+    match item {
+        BorderItem::Table(table) => {
+            PyCapsule::new_with_value(py, table, c"datafusion_table_provider")
+        }
+        BorderItem::Catalog(catalog) => {
+            PyCapsule::new_with_value(py, catalog, c"datafusion_catalog_provider")
+        }
+        BorderItem::Factory(factory) => {
+            PyCapsule::new_with_value(py, factory, c"datafusion_table_provider_factory")
+        }
+    }
+}
+
+/// How a session of datafusion-python writes expressions as bytes. It hands over itself, or a capsule.
+pub fn host_codec(host: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtensionCodec> {
+    const METHOD: &str = "__datafusion_logical_extension_codec__";
+    let capsule = match host.hasattr(METHOD)? {
+        true => host.call_method0(METHOD)?,
+        false => host.clone(),
+    };
+    let capsule = capsule.cast_into::<PyCapsule>().map_err(|_| {
+        PyValueError::new_err(
+            "expected a session of datafusion-python, or the capsule of its codec",
+        )
+    })?;
+    let pointer = capsule.pointer_checked(Some(c"datafusion_logical_extension_codec"))?;
+    // SAFETY: a capsule of this name holds a codec, which it keeps. Its layout is that of the major version of DataFusion, which
+    // the caller has compared.
+    let codec = unsafe { pointer.cast::<FFI_LogicalExtensionCodec>().as_ref() };
+    Ok(codec.clone())
 }
 
 /// The memory of an array of NumPy, which lives as long as this.

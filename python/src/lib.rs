@@ -3,8 +3,9 @@
 //! It holds what needs the engine: sessions, queries, streams of Arrow data, and the shell. Whatever Python says as well, the
 //! Python sources beside it do.
 
-mod boxes;
 mod batches;
+mod border;
+mod boxes;
 mod capsules;
 mod conditions;
 mod dataset;
@@ -12,14 +13,14 @@ mod errors;
 mod exact_times;
 mod expression;
 mod input;
-mod log_bridge;
 mod literals;
+mod log_bridge;
 mod module_runtime;
 mod overlay;
 mod panics;
 mod parameters;
-mod progress;
 mod polars_expression;
+mod progress;
 mod query;
 mod recipe;
 mod secrets;
@@ -39,6 +40,10 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(log_bridge::flush_log, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::may_hold_secret, module)?)?;
     module.add_class::<dataset::EngineDataset>()?;
+    module.add_function(wrap_pyfunction!(border::array_for_datafusion, module)?)?;
+    module.add_function(wrap_pyfunction!(border::query_for_datafusion, module)?)?;
+    module.add_function(wrap_pyfunction!(border::group_for_datafusion, module)?)?;
+    module.add_function(wrap_pyfunction!(border::factory_for_datafusion, module)?)?;
     module.add_function(wrap_pyfunction!(shell::run_shell, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -8,7 +8,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::catalog::TableProvider;
 use datafusion::dataframe::DataFrame;
+use datafusion::datasource::MemTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion_tiledb::progress::MaintenanceWatch;
 use datafusion_tiledb::session::in_one_statement;
@@ -118,6 +120,16 @@ impl EngineQuery {
 
     pub fn owner(&self) -> OwnerProcess {
         self.owner
+    }
+
+    /// The rows as a table.
+    pub fn provider(&self) -> Result<Arc<dyn TableProvider>> {
+        match self.rows.clone() {
+            QueryRows::Planned(frame) => Ok(frame.into_view()),
+            QueryRows::Given {
+                schema, batches, ..
+            } => Ok(Arc::new(MemTable::try_new(schema, vec![batches])?)),
+        }
     }
 
     /// The first rows, or all.

@@ -132,6 +132,18 @@ impl EngineSession {
         })
     }
 
+    /// The table functions on arrays.
+    fn table_functions(&self) -> PyResult<Vec<String>> {
+        let state = self.context()?.state();
+        let names = state.table_functions().keys();
+        let mut names = names
+            .filter(|name| name.starts_with("tiledb_"))
+            .cloned()
+            .collect::<Vec<_>>();
+        names.sort();
+        Ok(names)
+    }
+
     /// Gives data a name in the session. `once` says that one statement reads them, once.
     #[pyo3(signature = (name, data, once=false))]
     fn register(

@@ -17,11 +17,12 @@ from ._errors import (
     MemoryLimitError,
     NotFoundError,
     PermissionDeniedError,
+    UnsupportedError,
 )
 from ._progress import Progress
 from ._from_xarray import from_xarray
 from ._query import Query
-from ._session import Session, connect, open, sql, write
+from ._session import Session, connect, open, register, sql, write
 
 __all__ = [
     "Array",
@@ -36,10 +37,12 @@ __all__ = [
     "Progress",
     "Query",
     "Session",
+    "UnsupportedError",
     "__version__",
     "connect",
     "from_xarray",
     "open",
+    "register",
     "sql",
     "write",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._array import Array, Group, _name
+from ._array import Array, Group
 from ._errors import InvalidError, missing_extra
+from ._text import name_in_sql
 
 if TYPE_CHECKING:
     import anndata as _anndata
@@ -195,7 +196,7 @@ def _rows(array: Array, axis: _Axis) -> Any:
         box = numpy.ma.getdata(array["soma_data"][int(axis.ids[0]) : int(axis.ids[-1]) + 1, :])
         return box[axis.ids - axis.ids[0]]
     found = array.scan(
-        ["soma_dim_0", "soma_dim_1", "soma_data"], axis.within(_name("soma_dim_0"), 0, len(axis.ids) - 1)
+        ["soma_dim_0", "soma_dim_1", "soma_data"], axis.within(name_in_sql("soma_dim_0"), 0, len(axis.ids) - 1)
     ).to_arrow()
     places, is_member = axis.places(found["soma_dim_0"].to_numpy())
     there = found["soma_dim_1"].to_numpy()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _boxes
+from . import _boxes, _engine
+from ._border import check_version
 from ._errors import Error, InvalidError
 from ._indexing import condition, expanded, is_array
 from ._metadata import Metadata
 from ._pickling import portable
 from ._query import Query
+from ._recipes import array_dataset
 from ._rows import numpy_columns
 from ._text import literal_in_sql, name_in_sql, text_in_sql, time_text
-from ._recipes import array_dataset
 
 if TYPE_CHECKING:
     import anndata as _anndata
@@ -157,6 +158,11 @@ class Array:
         """The array as a LazyFrame of Polars, which reads only the columns and rows that it needs."""
         return self.scan().lazy()
 
+    def __datafusion_table_provider__(self, host: Any) -> Any:
+        """The array as a table of a session of datafusion-python: ``ctx.register_table("weather", array)``."""
+        check_version()
+        return _engine.array_for_datafusion(self._session._engine, self.uri, self._at, host)
+
     def __getitem__(self, key: Any) -> Any:
         """Cells: ``a["height"][10:20, 5]`` of one attribute, ``a[10:20, 5]`` of all of them in a dict."""
         if isinstance(key, str) and any(attribute.name == key for attribute in self.attrs):
@@ -286,6 +292,12 @@ class Group:
 
         return anndata_of(self, obs, var, X, measurement, layers, obsm, varm)
 
+    def __datafusion_catalog_provider__(self, host: Any) -> Any:
+        """The group as a catalog of a session of datafusion-python: ``ctx.register_catalog_provider("experiment", group)``."""
+        check_version()
+        at = None if self._at is None else time_text(self._at)
+        return _engine.group_for_datafusion(self._session._engine, self.uri, at, host)
+
     def __repr__(self) -> str:
         return f"<tiledb_sql.Group {self.uri!r}: {', '.join(self.members)}>"
 
@@ -325,170 +337,6 @@ class Locations:
 
     def __getitem__(self, key: Any) -> dict[str, Any]:
         return self._array._cells(key, [a.name for a in self._array.attrs], included=True)
-
-
-class Metadata(MutableMapping[str, Any]):
-    """The metadata of an array."""
-
-    def __init__(self, array: Array) -> None:
-        self._array = array
-
-    def __getitem__(self, key: str) -> Any:
-        found = self._array._session.sql(
-            "SELECT type, count, value, int_value, uint_value, float_value, elements, bytes "
-            f"FROM {self._array._call('tiledb_metadata')} WHERE key = $1",
-            [key],
-        ).fetchall()
-        if not found:
-            raise KeyError(key)
-        kind, count, value, integer, unsigned, number, elements, stored = found[0]
-        if kind in ("STRING_UTF8", "STRING_ASCII", "CHAR"):
-            return value
-        if kind == "BLOB" or elements is None:
-            return stored
-        if kind.startswith(("INT", "UINT")):
-            return (integer if integer is not None else unsigned) if count == 1 else tuple(map(int, elements))
-        if kind.startswith("FLOAT"):
-            return number if count == 1 else tuple(map(float, elements))
-        return value if count == 1 else tuple(elements)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._change(f"tiledb_set_metadata({_text(self._array.uri)}, {_text(key)}, {_literal(value)})")
-
-    def __delitem__(self, key: str) -> None:
-        if key not in self:
-            raise KeyError(key)
-        self._change(f"tiledb_delete_metadata({_text(self._array.uri)}, {_text(key)})")
-
-    def _change(self, call: str) -> None:
-        self._array._session.sql(f"SELECT * FROM {call}")
-
-    def __iter__(self) -> Iterator[str]:
-        return (key for (key,) in self._array._describe("tiledb_metadata", "key", "ORDER BY key"))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        return f"<metadata of {self._array.uri!r}: {', '.join(self)}>"
-
-
-def _no_domain(dimension: Dimension) -> bool:
-    raise ValueError(dimension.name)
-
-
-def _is_array(key: Any) -> bool:
-    return type(key).__module__ == "numpy" and hasattr(key, "shape") and bool(key.shape)
-
-
-def _expanded(key: Any, dims: int, uri: str) -> list[Any]:
-    """One key for each dimension."""
-    keys = list(key) if isinstance(key, tuple) else [key]
-    if any(k is Ellipsis for k in keys):
-        at = next(i for i, k in enumerate(keys) if k is Ellipsis)
-        keys[at : at + 1] = [slice(None)] * max(dims - len(keys) + 1, 0)
-    if len(keys) > dims:
-        raise IndexError(f"{len(keys)} indexes for {uri}, which has {dims} dimensions")
-    for k in keys:
-        if isinstance(k, slice) and k.step is not None:
-            raise IndexError(f"the index {k.start}:{k.stop}:{k.step} has a step, which arrays don't take: read the range, then take steps of it")
-    return keys + [slice(None)] * (dims - len(keys))
-
-
-def _range(name: str, low: int, high: int, key: Any, included: bool) -> tuple[int, int, bool]:
-    """The first and the last coordinate, and whether the key is a single one."""
-    if isinstance(key, slice):
-        first = low if key.start is None else _integer(name, key.start)
-        last = high if key.stop is None else _integer(name, key.stop) - (0 if included else 1)
-    else:
-        first = last = _integer(name, key)
-    if first > last:
-        return first, last, not isinstance(key, slice)
-    if first < low or last > high:
-        raise IndexError(f"the index {key} of the dimension {name} is outside of its domain, {low} to {high}")
-    return first, last, not isinstance(key, slice)
-
-
-def _integer(name: str, value: Any) -> int:
-    try:
-        return int(value.__index__())
-    except AttributeError:
-        raise IndexError(f"the index {value!r} of the dimension {name} isn't an integer") from None
-
-
-def _condition(name: str, key: Any, included: bool, used: int) -> tuple[list[str], list[Any]]:
-    column = _name(name)
-    if isinstance(key, slice):
-        parts, params = [], []
-        if key.start is not None:
-            params.append(key.start)
-            parts.append(f"{column} >= ${used + len(params)}")
-        if key.stop is not None:
-            params.append(key.stop)
-            parts.append(f"{column} {'<=' if included else '<'} ${used + len(params)}")
-        return parts, params
-    if isinstance(key, (list, tuple, set)) or _is_array(key):
-        values = list(key)
-        if not values:
-            return ["false"], []
-        marks = ", ".join(f"${used + i + 1}" for i in range(len(values)))
-        return [f"{column} IN ({marks})"], values
-    return [f"{column} = ${used + 1}"], [key]
-
-
-def _numpy_columns(query: Query) -> dict[str, Any]:
-    """One array for each column, with a mask if the column may be NULL."""
-    try:
-        import numpy
-        import pyarrow.compute
-    except ImportError:
-        raise missing_extra("numpy", "numpy") from None
-    table = query.to_arrow()
-    found = {}
-    for field, column in zip(table.schema, table.columns):
-        if pyarrow.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if not field.nullable or pyarrow.types.is_nested(column.type):
-            found[field.name] = column.to_numpy()
-            continue
-        mask = pyarrow.compute.is_null(column).to_numpy()
-        values = column
-        if column.null_count and not (pyarrow.types.is_string(column.type) or pyarrow.types.is_binary(column.type)):
-            # Dates and some times are numbers of 32 bits.
-            number = pyarrow.int32() if column.type.bit_width == 32 else pyarrow.int64()
-            values = column.fill_null(pyarrow.scalar(0, number).cast(column.type))
-        found[field.name] = numpy.ma.MaskedArray(values.to_numpy(), mask=mask)
-    return found
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float) and value - value == 0:
-        return repr(value)
-    if isinstance(value, str):
-        return _text(value)
-    raise InvalidError(f"a value of the type {type(value).__name__} can't be written here: pass bool, int, float or str")
-
-
-def _time(at: Any) -> str:
-    if isinstance(at, bool) or not isinstance(at, (int, str, dt.date)):
-        raise InvalidError(f"a time is a number of milliseconds, a text or a datetime, not {type(at).__name__}")
-    if isinstance(at, int):
-        return str(at)
-    if isinstance(at, dt.datetime) and at.tzinfo is not None:
-        at = at.astimezone(dt.timezone.utc).replace(tzinfo=None)
-    return _text(at if isinstance(at, str) else at.isoformat())
 
 
 __all__ = ["Array", "Attribute", "AttributeCells", "Dimension", "Group", "Locations", "Metadata", "open_object"]

@@ -3,15 +3,20 @@ from typing import Any, final
 
 __all__ = [
     "CollectedRows",
+    "EngineBatches",
+    "EngineDataset",
     "EngineQuery",
     "EngineSession",
     "__version__",
+    "array_for_datafusion",
+    "factory_for_datafusion",
     "flush_log",
+    "group_for_datafusion",
     "may_hold_secret",
+    "query_for_datafusion",
     "read_box",
     "run_shell",
 ]
-__all__ = ["CollectedRows", "EngineBatches", "EngineDataset", "EngineQuery", "EngineSession", "__version__", "run_shell"]
 
 __version__: str
 
@@ -32,6 +37,7 @@ class EngineSession:
         progress: Callable[[float | None, float, str, bool], object] | None = None,
     ) -> EngineQuery: ...
     def recipe(self) -> list[str]: ...
+    def table_functions(self) -> list[str]: ...
     def register(self, name: str, data: Any, once: bool = False) -> None: ...
     def unregister(self, name: str) -> None: ...
 
@@ -84,3 +90,7 @@ def read_box(
     ranges: Sequence[tuple[str, str, str]],
     columns: Sequence[tuple[str, Any, Any | None]],
 ) -> None: ...
+def array_for_datafusion(session: EngineSession, uri: str, timestamp: str | None, host: Any) -> Any: ...
+def query_for_datafusion(session: EngineSession, query: EngineQuery, host: Any) -> Any: ...
+def group_for_datafusion(session: EngineSession, uri: str, timestamp: str | None, host: Any) -> Any: ...
+def factory_for_datafusion(session: EngineSession, host: Any) -> Any: ...

@@ -37,6 +37,12 @@ class InvalidError(Error, ValueError):
     kind = "invalid"
 
 
+class UnsupportedError(Error, NotImplementedError):
+    """Something that can't be done."""
+
+    kind = "unsupported"
+
+
 class MemoryLimitError(Error, MemoryError):
     """A query needs more memory than it may take."""
 
@@ -54,6 +60,7 @@ _CLASSES = {
     "not_found": NotFoundError,
     "permission_denied": PermissionDeniedError,
     "invalid": InvalidError,
+    "unsupported": UnsupportedError,
     "out_of_memory": MemoryLimitError,
     "conflict": ConflictError,
 }

@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ._array import Array, Group, _literal, _name, _text
+from ._array import Array, Group
 from ._errors import InvalidError, missing_extra
 from ._layout import AXIS_OF_SCALARS, COORDINATES, attribute_name, metadata_key
+from ._text import literal_in_sql, name_in_sql, text_in_sql
 
 if TYPE_CHECKING:
     import pyarrow as _pyarrow
@@ -66,12 +67,12 @@ def from_xarray(
         data = data.to_dataset(name=data.name or "data")
     where = os.fspath(uri).rstrip("/")
     arrays = [_ArrayOfVariables(data, name, variables, tile or {}) for name, variables in _layout(data)]
-    session.sql(f"SELECT * FROM tiledb_create_group({_text(where)})")
+    session.sql(f"SELECT * FROM tiledb_create_group({text_in_sql(where)})")
     coordinates = "\n".join(str(name) for name in data.coords)
     _set_metadata(session, where, dict(data.attrs) | ({COORDINATES: coordinates} if coordinates else {}))
     for array in arrays:
         array.write(session, f"{where}/{array.name}")
-        session.sql(f"SELECT * FROM tiledb_add_member({_text(where)}, {_text(array.name)}, name => {_text(array.name)})")
+        session.sql(f"SELECT * FROM tiledb_add_member({text_in_sql(where)}, {text_in_sql(array.name)}, name => {text_in_sql(array.name)})")
     opened = session.open(where)
     assert isinstance(opened, Group)
     return opened
@@ -121,19 +122,19 @@ class _ArrayOfVariables:
 
     def write(self, session: Session, uri: str) -> None:
         """Creates the array, and writes its cells in one commit."""
-        columns = [f"{_name(dim)} BIGINT NOT NULL" for dim in self._dims]
-        columns += [f"{_name(attribute_name(v, self._dims))} {kind}" for v, (kind, _) in self._kinds.items()]
+        columns = [f"{name_in_sql(dim)} BIGINT NOT NULL" for dim in self._dims]
+        columns += [f"{name_in_sql(attribute_name(v, self._dims))} {kind}" for v, (kind, _) in self._kinds.items()]
         options = {"array_type": "dense"}
         for dim, size in zip(self._dims, self._shape):
             options[f"dim.{dim}.domain"] = f"[0, {size - 1}]"
             if dim in self._tile:
                 options[f"dim.{dim}.tile"] = str(self._tile[dim])
         table = f"xarray_variables_{next(_created)}"
-        keys = ", ".join(map(_name, self._dims))
-        chosen = ", ".join(_text("tiledb." + key) + " " + _text(value) for key, value in options.items())
+        keys = ", ".join(map(name_in_sql, self._dims))
+        chosen = ", ".join(text_in_sql("tiledb." + key) + " " + text_in_sql(value) for key, value in options.items())
         session.sql(
             f"CREATE EXTERNAL TABLE {table} ({', '.join(columns)}, PRIMARY KEY ({keys})) "
-            f"STORED AS TILEDB LOCATION {_text(uri)} OPTIONS ({chosen})"
+            f"STORED AS TILEDB LOCATION {text_in_sql(uri)} OPTIONS ({chosen})"
         )
         session.sql(f"DROP TABLE {table}")
         array = session.open(uri)
@@ -212,8 +213,8 @@ def _arrow(values: Any, kind: _pyarrow.DataType, cells: int) -> _pyarrow.Array:
 
 def _set_metadata(session: Session, uri: str, metadata: Mapping[Any, Any]) -> None:
     if metadata:
-        pairs = ", ".join(f"{_text(str(key))}: {_value(str(key), value)}" for key, value in metadata.items())
-        session.sql(f"SELECT * FROM tiledb_set_metadata({_text(uri)}, {{{pairs}}})")
+        pairs = ", ".join(f"{text_in_sql(str(key))}: {_value(str(key), value)}" for key, value in metadata.items())
+        session.sql(f"SELECT * FROM tiledb_set_metadata({text_in_sql(uri)}, {{{pairs}}})")
 
 
 def _value(key: str, value: Any) -> str:
@@ -221,7 +222,7 @@ def _value(key: str, value: Any) -> str:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
-        return f"CAST({_text(str(value))} AS DOUBLE)"
+        return f"CAST({text_in_sql(str(value))} AS DOUBLE)"
     if isinstance(value, (list, tuple)) and value:
         if len(value) == 1:
             return _value(key, value[0])
@@ -229,7 +230,7 @@ def _value(key: str, value: Any) -> str:
             return f"[{', '.join(_value(key, number) for number in value)}]"
         raise InvalidError(f"the attribute {key} is a list of other things than numbers: join them into a text")
     try:
-        return _literal(value)
+        return literal_in_sql(value)
     except InvalidError:
         raise InvalidError(
             f"the attribute {key} of the type {type(value).__name__} can't be metadata: make it a text or a number, or delete it"

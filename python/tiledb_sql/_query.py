@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from . import _engine
+from ._border import check_version
 from ._errors import missing_extra
 from ._pickling import query_recipe, restore_query
 
@@ -38,12 +40,14 @@ class Query:
 
     __slots__ = ("_engine", "_origin")
 
-    def __init__(self, engine: EngineQuery, origin: tuple[Session, str, Any, dict[str, Any] | None]) -> None:
+    def __init__(self, engine: EngineQuery, origin: tuple[Session, str, Any, dict[str, Any] | None] | None = None) -> None:
         self._engine = engine
-        # The session, the statement, its parameters, and the variables that are its tables.
+        # The session, the statement, its parameters, and the variables that are its tables. The scan of a dataset has none.
         self._origin = origin
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._origin is None:
+            raise TypeError("the scan of a dataset can't be pickled: pickle the dataset")
         return restore_query, query_recipe(*self._origin, self._engine.has_run)
 
     @property
@@ -66,6 +70,13 @@ class Query:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self._engine.__arrow_c_stream__(requested_schema)
+
+    def __datafusion_table_provider__(self, host: Any) -> Any:
+        """The rows as a table of a session of datafusion-python."""
+        check_version()
+        if self._origin is None:
+            raise TypeError("the scan of a dataset isn't a table: register the dataset")
+        return _engine.query_for_datafusion(self._origin[0]._engine, self._engine, host)
 
     def to_arrow(self) -> _pyarrow.Table:
         """All rows as a pyarrow table."""

@@ -28,10 +28,7 @@ def recipe(array: Array) -> tuple[str, Any] | None:
 
     if array._session is not _shared_session():
         return None
-    at = array._at
-    if at is None:
-        return array.uri, None
-    return array.uri, at[1:-1].replace("''", "'") if at.startswith("'") else int(at)
+    return array.uri, array._at
 
 
 def reopen(uri: str, at: Any) -> Array:

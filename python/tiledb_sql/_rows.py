@@ -26,7 +26,9 @@ def numpy_columns(query: Query) -> dict[str, Any]:
         mask = pyarrow.compute.is_null(column).to_numpy()
         values = column
         if column.null_count and not (pyarrow.types.is_string(column.type) or pyarrow.types.is_binary(column.type)):
-            values = column.fill_null(pyarrow.scalar(0).cast(column.type))
+            # Dates and some times are numbers of 32 bits.
+            number = pyarrow.int32() if column.type.bit_width == 32 else pyarrow.int64()
+            values = column.fill_null(pyarrow.scalar(0, number).cast(column.type))
         found[field.name] = numpy.ma.MaskedArray(values.to_numpy(), mask=mask)
     return found
 

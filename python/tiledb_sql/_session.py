@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from . import _engine
+from . import _border, _engine
 from ._array import Array, Group, open_object
 from ._errors import InvalidError, missing_extra
 from ._pickling import restore_session, session_recipe
@@ -202,6 +202,11 @@ def write(
 ) -> Array:
     """Like :meth:`Session.write`, in the session that the whole process shares."""
     return _shared_session().write(data, uri, dims, options, **more_options)
+
+
+def register(ctx: Any, session: Session | None = None) -> None:
+    """Adds ``STORED AS TILEDB`` and the table functions to a session of datafusion-python, served by a session of this package."""
+    _border.register(ctx, session or _shared_session())
 
 
 def _bytes(limit: int | str) -> int:

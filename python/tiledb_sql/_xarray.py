@@ -14,11 +14,13 @@ import xarray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from ._array import Array, Group, Metadata, _name
+from ._array import Array, Group
 from ._cells import column_values, dtype_of, without_mask
 from ._errors import InvalidError
 from ._layout import AXIS_OF_SCALARS, COORDINATES, attribute_metadata, variable_name
+from ._metadata import Metadata
 from ._recipes import reopen
+from ._text import name_in_sql
 
 # Longer dimensions are those of arrays that grow. Their datasets are the box around what was written.
 _LONGEST = 2**40
@@ -230,10 +232,10 @@ def _label_values(array: Array, label: str, dimension: str, ranges: list[tuple[i
     conditions = ["true"]
     for d, (low, high) in zip(array.dims, ranges):
         last = high if d.name == dimension else low
-        conditions.append(f"{_name(d.name)} BETWEEN {low} AND {last}")
+        conditions.append(f"{name_in_sql(d.name)} BETWEEN {low} AND {last}")
     cells = array._call("tiledb_scan", {"empty_cells": "'domain'"})
     query = array._session.sql(
-        f"SELECT {_name(label)} FROM {cells} WHERE {' AND '.join(conditions)} ORDER BY {_name(dimension)}"
+        f"SELECT {name_in_sql(label)} FROM {cells} WHERE {' AND '.join(conditions)} ORDER BY {name_in_sql(dimension)}"
     )
     return column_values(query.to_arrow().column(0))
 

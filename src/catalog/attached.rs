@@ -117,6 +117,12 @@ impl TileDbGroupBuilder {
         self.open_with(stores).await
     }
 
+    /// Opens the group with the object stores, the memory and the engine of a session.
+    pub async fn open_in(self, ctx: &SessionContext) -> tiledb_engine::Result<TileDbGroup> {
+        let stores = MemberStores::of_session(ctx, self.options.external_members.clone());
+        self.open_with(stores).await
+    }
+
     /// Opens the group and attaches it to a session as `name`, which must not be taken.
     pub async fn attach(self, ctx: &SessionContext, name: &str) -> tiledb_engine::Result<()> {
         let attach_as = self.attach_as;
