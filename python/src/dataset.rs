@@ -16,7 +16,7 @@ use crate::exact_times::{in_unit, with_unit};
 use crate::expression::unpickled;
 use crate::module_runtime::{OwnerProcess, wait};
 use crate::polars_expression;
-use crate::query::{EngineQuery, QueryRows, plain_type};
+use crate::query::{EngineQuery, QueryOrigin, QueryRows, plain_type};
 
 /// A query that takes conditions of pyarrow. It has no views, which turn off the conditions of DuckDB.
 #[pyclass(frozen, module = "tiledb_sql._engine")]
@@ -157,7 +157,13 @@ impl EngineDataset {
             });
         let frame = frame.map_err(|error| exception(py, &error, &self.statement))?;
         let rows = QueryRows::Planned(frame);
-        Ok(EngineQuery::new(rows, &self.statement, self.owner))
+        let origin = QueryOrigin {
+            statement: self.statement.clone(),
+            maintenance: None,
+            owner: self.owner,
+            progress: None,
+        };
+        Ok(EngineQuery::new(rows, origin))
     }
 
     /// The number of rows that meet a filter, if its whole meaning is known.

@@ -115,11 +115,11 @@ impl EngineQuery {
     }
 
     pub fn statement(&self) -> &str {
-        &self.statement
+        &self.origin.statement
     }
 
     pub fn owner(&self) -> OwnerProcess {
-        self.owner
+        self.origin.owner
     }
 
     /// The rows as a table.

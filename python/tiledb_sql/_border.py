@@ -62,7 +62,8 @@ def _literal(name: str, argument: Any) -> str:
         value = argument.python_value()
     except (TypeError, ValueError):
         raise InvalidError(f"{name} takes literals, not {argument}") from None
-    return literal_in_sql(value)
+    # A scalar of pyarrow, in some releases.
+    return literal_in_sql(value.as_py() if hasattr(value, "as_py") else value)
 
 
 __all__ = ["check_version", "register"]

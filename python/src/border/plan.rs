@@ -83,8 +83,11 @@ impl ExecutionPlan for BorderExec {
         self.inner.execute(partition, Arc::clone(&self.task))
     }
 
+    /// The counters of the scans: the host shows nothing of what is below.
     fn metrics(&self) -> Option<MetricsSet> {
-        self.inner.metrics()
+        let mut counters = MetricsSet::new();
+        add_counters_of_scans(&self.inner, &mut counters);
+        Some(counters)
     }
 
     fn apply_expressions(
@@ -105,5 +108,17 @@ impl ExecutionPlan for BorderExec {
             promised.num_rows = Precision::Exact(rows);
         }
         Ok(Arc::new(promised))
+    }
+}
+
+fn add_counters_of_scans(plan: &Arc<dyn ExecutionPlan>, counters: &mut MetricsSet) {
+    let inputs = plan.children();
+    if inputs.is_empty() {
+        let own = plan.metrics().unwrap_or_default();
+        own.iter()
+            .for_each(|counter| counters.push(Arc::clone(counter)));
+    }
+    for input in inputs {
+        add_counters_of_scans(input, counters);
     }
 }
