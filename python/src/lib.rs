@@ -20,6 +20,7 @@ mod overlay;
 mod panics;
 mod parameters;
 mod polars_expression;
+mod process;
 mod progress;
 mod query;
 mod recipe;

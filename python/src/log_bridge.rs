@@ -7,14 +7,16 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, TryLockError};
-use std::time::{Duration, SystemTime};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use datafusion_tiledb::options::secrets::StatementSecrets;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+
+use crate::process::check_process;
 
 /// Records that may wait. Later ones are counted.
 const MOST_WAITING: usize = 100_000;
@@ -36,36 +38,18 @@ type WaitingRecord = (String, u8, String, u32, String, f64, String);
 
 static BRIDGE: LogBridge = LogBridge;
 static HAS_RECORDS: AtomicBool = AtomicBool::new(false);
-static WAITING: Mutex<WaitingRecords> = Mutex::new(WaitingRecords::new());
+static WAITING: Mutex<WaitingRecords> = Mutex::new(WaitingRecords {
+    records: VecDeque::new(),
+    dropped: 0,
+});
 static WANTED: Mutex<WantedLevels> = Mutex::new(WantedLevels(Vec::new()));
 static SECRETS: Mutex<VecDeque<(u64, StatementSecrets)>> = Mutex::new(VecDeque::new());
 static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// The records of a process that wait.
+/// Records that wait, and how many more there were.
 struct WaitingRecords {
-    process: u32,
     records: VecDeque<WaitingRecord>,
     dropped: usize,
-}
-
-impl WaitingRecords {
-    const fn new() -> Self {
-        Self {
-            process: 0,
-            records: VecDeque::new(),
-            dropped: 0,
-        }
-    }
-
-    /// Forgets the records of the process that this one was forked from.
-    fn of_this_process(&mut self) -> &mut Self {
-        let process = std::process::id();
-        if self.process != process {
-            *self = Self::new();
-            self.process = process;
-        }
-        self
-    }
 }
 
 /// The levels of targets and of the modules below them, the longest first. The last one is that of all targets.
@@ -81,23 +65,15 @@ impl WantedLevels {
     }
 }
 
-/// Locks for the moment that a list needs. If another thread held the lock when this process was forked, nobody releases it.
-fn locked<T>(list: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    for _ in 0..100 {
-        match list.try_lock() {
-            Ok(list) => return Some(list),
-            Err(TryLockError::Poisoned(list)) => return Some(list.into_inner()),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(100)),
-        }
-    }
-    None
+fn locked<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct LogBridge;
 
 impl Log for LogBridge {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        locked(&WANTED).is_none_or(|wanted| wanted.wants(metadata))
+        locked(&WANTED).wants(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
@@ -114,10 +90,7 @@ impl Log for LogBridge {
             since.unwrap_or_default().as_secs_f64(),
             std::thread::current().name().unwrap_or_default().to_owned(),
         );
-        let Some(mut records) = locked(&WAITING) else {
-            return;
-        };
-        let list = records.of_this_process();
+        let mut list = locked(&WAITING);
         if list.records.len() < MOST_WAITING {
             list.records.push_back(waiting);
         } else {
@@ -145,11 +118,8 @@ fn filter(number: i64) -> LevelFilter {
 
 /// A text without the secrets of all statements.
 fn masked(text: &str) -> String {
-    let Some(secrets) = locked(&SECRETS) else {
-        return "(a record that could not be searched for secrets)".to_owned();
-    };
     let text = StatementSecrets::none().masked(text);
-    secrets
+    locked(&SECRETS)
         .iter()
         .fold(text, |text, (_, secrets)| secrets.masked(&text))
 }
@@ -171,9 +141,8 @@ pub fn keep_secrets_of(statement: &str) {
         return;
     }
     let hash = HASHES.hash_one(statement);
-    if let Some(mut known) = locked(&SECRETS)
-        && known.iter().all(|(other, _)| *other != hash)
-    {
+    let mut known = locked(&SECRETS);
+    if known.iter().all(|(other, _)| *other != hash) {
         known.truncate(MOST_SECRETS - 1);
         known.push_front((hash, secrets));
     }
@@ -219,10 +188,8 @@ pub fn look(py: Python<'_>) -> PyResult<()> {
         .collect();
     levels.sort_by_key(|(target, _)| std::cmp::Reverse(target.len()));
     let most = levels.iter().map(|(_, level)| *level).max();
-    if let Some(mut wanted) = locked(&WANTED) {
-        wanted.0 = levels;
-        log::set_max_level(most.unwrap_or(LevelFilter::Warn));
-    }
+    locked(&WANTED).0 = levels;
+    log::set_max_level(most.unwrap_or(LevelFilter::Warn));
     Ok(())
 }
 
@@ -232,14 +199,11 @@ pub fn emit(py: Python<'_>) -> PyResult<()> {
     if !HAS_RECORDS.swap(false, Ordering::Acquire) {
         return Ok(());
     }
-    let Some((records, dropped)) = locked(&WAITING).map(|mut waiting| {
-        let waiting = waiting.of_this_process();
+    let (records, dropped) = {
+        let mut waiting = locked(&WAITING);
         let records = std::mem::take(&mut waiting.records);
-        (records, std::mem::take(&mut waiting.dropped))
-    }) else {
-        return Ok(());
+        (Vec::from(records), std::mem::take(&mut waiting.dropped))
     };
-    let records = Vec::from(records);
     let emitted = function(py, &EMIT, "emit").and_then(|emit| emit.call1((records, dropped)));
     emitted.map_or_else(|error| unless_interrupted(py, error), |_| Ok(()))
 }
@@ -247,5 +211,9 @@ pub fn emit(py: Python<'_>) -> PyResult<()> {
 /// Hands the waiting records to Python: at the end of the interpreter.
 #[pyfunction]
 pub fn flush_log(py: Python<'_>) -> PyResult<()> {
-    emit(py)
+    // A forked child has a copy of its parent's records.
+    match check_process() {
+        Ok(()) => emit(py),
+        Err(_) => Ok(()),
+    }
 }

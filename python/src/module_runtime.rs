@@ -1,7 +1,6 @@
 //! The threads of the package, and how Python waits for them.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -12,6 +11,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::errors::internal;
 use crate::log_bridge;
 use crate::panics::caught;
+pub use crate::process::OwnerProcess;
+use crate::process::check_process;
 use crate::progress::ProgressReporter;
 
 /// How often a waiting thread looks for Ctrl-C.
@@ -24,44 +25,6 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub const STACK_BYTES: usize = 256 << 20;
 
 static RUNTIME: Mutex<Option<&'static Runtime>> = Mutex::new(None);
-
-/// The process that an object belongs to. After `fork`, the threads that serve it are those of the parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OwnerProcess(u32);
-
-impl OwnerProcess {
-    pub fn current() -> Self {
-        Self(std::process::id())
-    }
-
-    /// Fails in a child of the process.
-    pub fn check(self, what: &str) -> PyResult<()> {
-        if self == Self::current() {
-            return Ok(());
-        }
-        Err(PyRuntimeError::new_err(format!(
-            "{what} belongs to the process that this one was forked from, and its threads aren't here: start processes by \"spawn\" or \
-             \"forkserver\", and pickle it"
-        )))
-    }
-}
-
-/// The process that first used the package; 0 before that.
-static USED_BY: AtomicU32 = AtomicU32::new(0);
-
-/// Fails in a process that was forked from one that had used the package. Even new threads wouldn't work there: a queue of all parked threads
-/// of the process, which tokio's locks share, still has those of the parent, whose stacks the new ones get.
-fn check_process() -> PyResult<()> {
-    let process = std::process::id();
-    let user = USED_BY.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed);
-    if user.is_ok() || user == Err(process) {
-        return Ok(());
-    }
-    Err(PyRuntimeError::new_err(
-        "this process was forked from one that had used tiledb_sql, and has none of its threads: start processes by \"spawn\" or \
-         \"forkserver\", or use tiledb_sql only in the children",
-    ))
-}
 
 /// The runtime of this process. It is never dropped: a thread of it may still serve a stream when the interpreter ends.
 pub fn handle() -> PyResult<Handle> {
@@ -118,6 +81,7 @@ pub fn wait_reporting<T: Send + 'static>(
     reporter: Option<ProgressReporter<'_>>,
     work: impl Future<Output = T> + Send + 'static,
 ) -> PyResult<T> {
+    check_process()?;
     log_bridge::look(py)?;
     let mut reporter = reporter;
     let waited = watch_over(py, &mut reporter, work);

@@ -108,6 +108,19 @@ def test_indexes_outside_the_domain(con: ts.Session) -> None:
             weather.loc[key]
 
 
+def test_indexes_of_sparse_arrays(con: ts.Session, table: str) -> None:
+    array = opened(con, table)
+    for read in [lambda: array[100], lambda: array[-1:3], lambda: array["v"][0:101], lambda: array.loc[[1, 100]], lambda: array.loc[5:100]]:
+        with pytest.raises(IndexError, match=r"-1|10[01]") as raised:
+            read()
+        assert "the dimension x" in str(raised.value) and "0 to 99" in str(raised.value)
+    for read in [lambda: array[1.5], lambda: array["a":]]:
+        with pytest.raises(IndexError, match="dimension x isn't an integer"):
+            read()
+    assert list(array[0:100]["x"]) == list(array.loc[0:99]["x"]) == list(array[np.int8(1)]["x"]) == list(array.loc[[1, 2]]["x"]) == [1]
+    assert list(array[50:20]["x"]) == []
+
+
 def test_missing_libraries_name_their_extra(con: ts.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     query = con.sql("SELECT 1 AS n")
     elevation = opened(con, ROOT / "examples/data/elevation")

@@ -106,9 +106,18 @@ def test_fork() -> None:
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status))
         assert con.sql("SELECT 1").fetchall() == [(1,)]
+        # A child that ends as usual drops the objects of the parent, among them a stream that the parent goes on with.
+        import pyarrow as pa
+        stream = pa.RecordBatchReader.from_stream(con.sql("SELECT value FROM generate_series(1, 1000000)"))
+        rows = stream.read_next_batch().num_rows
+        child = os.fork()
+        if child == 0:
+            sys.exit(7)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), rows + stream.read_all().num_rows)
         """
     )
-    assert (ran.stdout, ran.stderr) == ("0\n", "")
+    assert (ran.stdout, ran.stderr) == ("0\n7 1000000\n", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -138,6 +147,21 @@ def test_the_interpreter_ends_with_open_streams() -> None:
         """
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "True\n", "")
+
+
+def test_the_interpreter_ends_while_threads_wait() -> None:
+    ran = run(
+        f"""
+        import threading, time
+        import tiledb_sql as ts
+        con = ts.connect()
+        for _ in range(4):
+            threading.Thread(target=lambda: con.sql("{ENDLESS}").fetchall(), daemon=True).start()
+        time.sleep(0.5)
+        print("the end")
+        """
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "the end\n", "")
 
 
 def test_the_shell() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _boxes, _engine
 from ._border import check_version
 from ._errors import Error, InvalidError
-from ._indexing import condition, expanded, is_array
+from ._indexing import check_integers, condition, expanded, is_array
 from ._metadata import Metadata
 from ._pickling import portable
 from ._query import Query
@@ -187,6 +187,9 @@ class Array:
         conditions: list[str] = []
         params: list[Any] = []
         for dimension, k in zip(self.dims, keys):
+            if dimension.domain and dimension.type.startswith(("INT", "UINT")):
+                low, high = dimension.domain
+                check_integers(dimension.name, (int(low), int(high)), k, included)
             more, values = condition(dimension.name, k, included, len(params))
             conditions += more
             params += values

@@ -46,6 +46,13 @@ def _integer(name: str, value: Any) -> int:
         raise IndexError(f"the index {value!r} of the dimension {name} isn't an integer") from None
 
 
+def check_integers(name: str, domain: tuple[int, int], key: Any, included: bool) -> None:
+    """Fails for a coordinate outside of the domain of a dimension of integers, and for what isn't one."""
+    keys = key if isinstance(key, (list, tuple, set)) or is_array(key) else [key]
+    for k in keys:
+        range_of(name, *domain, k, included)
+
+
 def condition(name: str, key: Any, included: bool, used: int) -> tuple[list[str], list[Any]]:
     column = name_in_sql(name)
     if isinstance(key, slice):
@@ -66,4 +73,4 @@ def condition(name: str, key: Any, included: bool, used: int) -> tuple[list[str]
     return [f"{column} = ${used + 1}"], [key]
 
 
-__all__ = ["condition", "expanded", "is_array", "range_of"]
+__all__ = ["check_integers", "condition", "expanded", "is_array", "range_of"]
