@@ -42,10 +42,10 @@ def problems_of(wheel: pathlib.Path) -> list[str]:
         for wanted in ["tiledb_sql/py.typed", "tiledb_sql/_engine.pyi"]:
             if wanted not in names:
                 found.append(f"no {wanted}")
-        licences = [name for name in names if ".dist-info/licenses/" in name]
-        for wanted in ["LICENSE", "LICENSE-THIRD-PARTY.txt"]:
-            if not any(name.endswith(f"/{wanted}") for name in licences):
-                found.append(f"no {wanted}: run .ci/licences before the build")
+        licenses = [name for name in names if ".dist-info/licenses/" in name]
+        for wanted in ["LICENSE", "THIRD-PARTY.txt"]:
+            if not any(name.endswith(f"/{wanted}") for name in licenses):
+                found.append(f"no {wanted}: run .ci/licenses before the build")
         metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
         text = archive.read(metadata).decode()
         if "License-Expression: Apache-2.0" not in text:
