@@ -39,6 +39,7 @@ def test_the_page_on_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_page_on_tiledb_py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last column of its tables, from the first row to the last."""
+    import numpy as np
     import pandas as pd
     import pyarrow
 
@@ -49,11 +50,17 @@ def test_the_page_on_tiledb_py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     page = (ROOT / "docs" / "from-tiledb-py.md").read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and line.count(" | ") == 2]
     assert len(rows) > 30
+    ts.sql(
+        """CREATE EXTERNAL TABLE d (y BIGINT NOT NULL, x BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (y, x)) STORED AS TILEDB LOCATION './d'
+        OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[0, 3]', 'tiledb.dim.x.domain' '[0, 1]')"""
+    )
     names = {
+        "d": ts.open("./d"),
         "df": pd.DataFrame({"x": [1, 2], "v": [0.5, 1.5]}),
         "m": ts.open("./examples/data/metadata"),
         "pyarrow": pyarrow,
         "ts": ts,
+        "values": np.array([[1, 2], [3, 4]]),
         "w": ts.open("./examples/data/weather_stations"),
     }
     ran = 0
@@ -62,6 +69,7 @@ def test_the_page_on_tiledb_py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             exec(code, names)  # noqa: S102
             ran += 1
     assert ran > 40
+    ts.sql("DROP TABLE d")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the README quotes as a Unix shell does")
