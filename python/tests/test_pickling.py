@@ -126,7 +126,7 @@ def test_no_secret_is_pickled(tmp_path: Path) -> None:
 
     signed = "https://example.org/a?sig=0123hush"
     with pytest.raises(TypeError, match="signature"):
-        query_recipe(con, f"SELECT * FROM '{signed}'", None, None, False)
+        query_recipe(con, f"SELECT * FROM '{signed}'", None, [], False)
     with pytest.raises(TypeError, match="signature") as raised:
         portable(signed)
     assert "0123hush" not in str(raised.value)

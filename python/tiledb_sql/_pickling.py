@@ -53,7 +53,7 @@ def portable(uri: str) -> str:
     return os.path.abspath(uri)
 
 
-def query_recipe(session: Session, statement: str, params: Any, tables: dict[str, Any] | None, has_run: bool) -> tuple[Any, ...]:
+def query_recipe(session: Session, statement: str, params: Any, tables: list[str], has_run: bool) -> tuple[Any, ...]:
     """What makes a query again."""
     if has_run:
         raise TypeError("a statement that has run can't be pickled, because it would run again: pickle its rows, as to_arrow() returns them")

@@ -40,9 +40,9 @@ class Query:
 
     __slots__ = ("_engine", "_origin")
 
-    def __init__(self, engine: EngineQuery, origin: tuple[Session, str, Any, dict[str, Any] | None] | None = None) -> None:
+    def __init__(self, engine: EngineQuery, origin: tuple[Session, str, Any, list[str]] | None = None) -> None:
         self._engine = engine
-        # The session, the statement, its parameters, and the variables that are its tables. The scan of a dataset has none.
+        # The session, the statement, its parameters, and the names of the variables that are its tables. The scan of a dataset has none.
         self._origin = origin
 
     def __reduce__(self) -> tuple[Any, ...]:

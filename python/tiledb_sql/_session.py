@@ -69,7 +69,7 @@ class Session:
             unknown = self._engine.unknown_tables(statement)
             tables = {name: data for name in unknown if (data := _variable(name, frame)) is not None}
         report = reporter(self._options["progress"] if progress is None else progress)
-        return Query(self._engine.sql(statement, params, tables, report), (self, statement, params, tables))
+        return Query(self._engine.sql(statement, params, tables, report), (self, statement, params, list(tables or ())))
 
     def open(self, uri: str | os.PathLike[str], at: int | str | dt.date | None = None) -> Array | Group:
         """Opens an array or a group, as it is or as of a time: milliseconds since 1970, or a date in any form that SQL takes."""
