@@ -82,7 +82,7 @@ def test_ctrl_c_at_random_moments(tmp_path: Path) -> None:
         (lambda: array.consolidate().fetchall(), lambda s: s),
         (lambda: array.vacuum(min_age="0").fetchall(), lambda s: s),
     ]
-    interrupted = slow = 0
+    interrupted = slow = late = 0
     before = state(con, uri)
     # The seconds that each kind of work took last: Ctrl-C comes while it runs, at any moment.
     durations: "dict[object, float]" = {}
@@ -102,13 +102,18 @@ def test_ctrl_c_at_random_moments(tmp_path: Path) -> None:
         durations[work] = durations.get(work, 0.05) * 1.3 if was_interrupted else seconds
         found = state(con, uri)
         assert found in (before, after), f"round {round_} of the seed {seed}: {found} is neither {before} nor {after}"
-        # The work has ended: nothing changes afterwards.
-        time.sleep(0.01)
-        assert state(con, uri) == found
-        before = found
+        # A commit that was under way may end a moment later, but none is undone.
+        time.sleep(0.05)
+        settled = state(con, uri)
+        assert settled in (found, after), f"round {round_} of the seed {seed}: {settled} comes after {found}"
+        late += settled != found
+        before = settled
     assert interrupted > COUNT // 4
     assert slow <= COUNT // 20 + 1
-    assert array.check().fetchall() == [] or all("left" in repr(row) or "unfinished" in repr(row) for row in array.check())
+    assert late <= COUNT // 20 + 1
+    print(f"{interrupted} of {COUNT} interrupted, {slow} slowly; {late} commits came late")
+    # Only files that were never completed may be left.
+    assert {row[0] for row in array.check()} <= {"leftover"}
     array.vacuum(min_age="0")
     assert state(con, uri) == before
 
