@@ -41,7 +41,7 @@ pub struct ConditionScope<'a> {
     pub floats: FloatOrder,
 }
 
-/// What an expression asks of rows.
+/// The conditions of an expression, as far as they are known.
 #[derive(Debug, Default)]
 pub struct TranslatedFilter {
     /// Rows that meet the expression meet all of these.
@@ -313,7 +313,7 @@ fn if_else(asked: Part, then: Part, otherwise: Part) -> Part {
     else {
         return UNKNOWN;
     };
-    // What DuckDB makes of IN: `if_else(is_valid(x), is_in(x, …), NULL)`.
+    // DuckDB sends IN as `if_else(is_valid(x), is_in(x, …), NULL)`.
     let then = match (then, &otherwise) {
         (
             Part::Members(column, members),

@@ -135,7 +135,7 @@ fn exact_float(value: i128) -> Option<f64> {
 fn single(value: f64) -> Option<PlacedLiteral> {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "the next lines look at what was lost"
+        reason = "the next lines compare the rounded number"
     )]
     let nearest = value as f32;
     let placed = |v| ScalarValue::Float32(Some(v));

@@ -93,7 +93,7 @@ def test_a_whole_experiment(experiment: ts.Group) -> None:
     assert found.obs["depth"].tolist() == list(range(CELLS))
 
 
-@pytest.mark.parametrize("slab", [1, 40, 1 << 22])
+@pytest.mark.parametrize("slab", [1, 40, 1 << 20])
 def test_conditions(experiment: ts.Group, slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_anndata, "_SLAB_VALUES", slab)
     found = experiment.to_anndata(

@@ -252,6 +252,13 @@ def test_methods_of_datasets(array: ts.Array) -> None:
     assert "QueryDataset" in repr(dataset)
 
 
+def test_no_method_of_the_base_is_left() -> None:
+    # The base has no dataset of C++ behind it here. A method of it would end the process.
+    public = [name for name in vars(pads.Dataset) if not name.startswith("_")]
+    assert public
+    assert [name for name in public if name not in vars(QueryDataset)] == []
+
+
 def test_statements_that_have_run_and_columns_of_one_name(con: ts.Session, tmp_path: Path) -> None:
     copied = con.sql(f"COPY (SELECT 1 AS n) TO '{tmp_path / 'n.csv'}'")
     assert copied.dataset().to_table().to_pylist() == [{"count": 1}]

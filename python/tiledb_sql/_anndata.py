@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as _numpy
 
 # A matrix is read in slabs of about so many values, so that only the result takes much memory.
-_SLAB_VALUES = 1 << 22
+_SLAB_VALUES = 1 << 20
 
 _ID = "soma_joinid"
 

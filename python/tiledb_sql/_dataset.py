@@ -1,6 +1,6 @@
 """Queries as datasets of pyarrow, which DuckDB, Polars and Ibis push columns and conditions into.
 
-This module needs pyarrow: it is imported by whoever makes a dataset.
+This module needs pyarrow. The functions that make a dataset import it.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class QueryScanner:
             needed = set(fields)
         names = schema.names if columns is None else list(columns)
         is_plain = not isinstance(columns, Mapping) and len(set(names)) == len(names)
-        #: What pyarrow does with the rows of the engine.
+        #: The columns and the filter that are left to pyarrow.
         self._left: dict[str, Any] | None = None
         self._columns = names
         if not (is_known and is_plain):
@@ -172,7 +172,7 @@ class QueryScanner:
         return _Rows(query, self._left, self._batch_size)
 
     def to_reader(self) -> pyarrow.RecordBatchReader:
-        """The rows as a stream. Whoever drops it ends its reading."""
+        """The rows as a stream. The query ends when the stream is dropped."""
         return self._scan().reader()
 
     def to_batches(self) -> Iterator[pyarrow.RecordBatch]:
@@ -206,7 +206,7 @@ class QueryScanner:
 
 
 class _Rows:
-    """The rows of the engine, and what is left to pyarrow."""
+    """The rows of the engine, and the columns and the filter that are left to pyarrow."""
 
     def __init__(self, query: Query, left: dict[str, Any] | None, batch_size: int | None) -> None:
         self._query = query

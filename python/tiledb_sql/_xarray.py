@@ -22,8 +22,8 @@ from ._metadata import Metadata
 from ._recipes import reopen
 from ._text import name_in_sql
 
-# Longer dimensions are those of arrays that grow. Their datasets are the box around what was written.
-_LONGEST = 2**40
+# Longer dimensions are those of arrays that grow. Their datasets are the box around the written cells.
+_LONGEST = 2**27
 
 
 class TileDbBackend(BackendEntrypoint):
@@ -87,7 +87,7 @@ def group_metadata(group: Group) -> dict[str, Any]:
 
 
 class _GroupPlace:
-    """What metadata needs of an array, for a group."""
+    """A group with the parts of an array that metadata need."""
 
     _call = Array._call
     _describe = Array._describe
@@ -151,7 +151,8 @@ class _Collected:
             self.variables[name] = xarray.Variable((dimension,), values)
             self.coordinates.append(name)
         for d, (low, high) in zip(array.dims, ranges):
-            if low != 0 and d.name not in dropped and d.name not in self.variables:
+            is_named = d.name in dropped or d.name in self.variables
+            if low != 0 and high - low < _LONGEST and not is_named:
                 self.variables[d.name] = xarray.Variable((d.name,), numpy.arange(low, high + 1))
 
 
