@@ -98,7 +98,7 @@ def test_reading_is_lazy(grid: str, monkeypatch: pytest.MonkeyPatch) -> None:
     part = ds["a"].isel(y=slice(1, 4), x=2)
     assert read == []
     np.testing.assert_array_equal(part.values, cells()[1:4, 2])
-    assert read == [(slice(-2, 1), 12)]
+    assert read == [(slice(-2, 1), slice(12, 13))]
 
 
 def test_random_indexes(grid: str) -> None:
@@ -200,6 +200,25 @@ def test_chunks_are_written_one_after_another(tmp_path: Path) -> None:
     array = ts.open(tmp_path / "n" / "n")
     assert isinstance(array, ts.Array)
     assert len(array.fragments) == 1
+
+
+@pytest.mark.parametrize(("kind", "unit"), [("DATE", "D"), ("TIMESTAMP(0)", "s"), ("TIMESTAMP(9)", "ns")])
+def test_times_as_dimensions(tmp_path: Path, kind: str, unit: str) -> None:
+    uri = tmp_path / "rain"
+    con = ts.connect()
+    times = np.datetime64("2024-02-27", unit) + np.arange(5) * np.timedelta64(1, unit)
+    con.sql(
+        f"""CREATE EXTERNAL TABLE rain (time {kind} NOT NULL, v DOUBLE NOT NULL, PRIMARY KEY (time)) STORED AS TILEDB
+        LOCATION '{uri}' OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.time.domain' '[{times[0]}, {times[-1]}]',
+        'tiledb.dim.time.tile' '2')"""
+    )
+    con.sql("INSERT INTO rain VALUES " + ", ".join(f"('{time}', {i})" for i, time in enumerate(times)))
+    ds = opened(uri, chunks={})
+    assert ds["time"].values.tolist() == times.astype("datetime64[s]" if unit == "D" else times.dtype).tolist()
+    assert ds["v"].chunksizes["time"] == (2, 2, 1)
+    np.testing.assert_array_equal(ds["v"].values, np.arange(5))
+    np.testing.assert_array_equal(ds["v"].isel(time=slice(1, 5, 2)).values, [1, 3])
+    assert ds["v"].sel(time=times[3]).values == 3
 
 
 @pytest.mark.parametrize(

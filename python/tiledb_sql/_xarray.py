@@ -15,16 +15,13 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from ._array import Array, Group
+from ._axes import Axis, axes_of
 from ._cells import column_values, dtype_of, without_mask
 from ._errors import InvalidError
 from ._layout import AXIS_OF_SCALARS, COORDINATES, attribute_metadata, variable_name
 from ._metadata import Metadata
 from ._recipes import reopen
 from ._text import name_in_sql
-
-# Longer dimensions are those of arrays that grow. Their datasets are the box around the written cells.
-_LONGEST = 2**27
-
 
 class TileDbBackend(BackendEntrypoint):
     """Opens a dense array, or a group whose dense arrays share their dimensions."""
@@ -103,29 +100,28 @@ class _Collected:
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
-        self._ranges: dict[str, tuple[tuple[int, int], str]] = {}
+        self._axes: dict[str, tuple[Axis, str]] = {}
         self.variables: dict[Hashable, xarray.Variable] = {}
         self.coordinates: list[str] = []
 
     def add(self, array: Array, at: Any, dropped: set[str]) -> None:
         """Adds the attributes of an array as variables."""
-        ranges = _ranges(array)
-        dims = [dimension.name for dimension in array.dims]
-        for name, own in zip(dims, ranges):
-            known, elsewhere = self._ranges.setdefault(name, (own, array.uri))
+        axes = axes_of(array)
+        dims = [axis.name for axis in axes]
+        for own in axes:
+            known, elsewhere = self._axes.setdefault(own.name, (own, array.uri))
             if known != own:
                 raise InvalidError(
-                    f"the arrays of {self._uri} don't share the dimension {name}: it goes from {known[0]} to {known[1]} in {elsewhere}, "
-                    f"and from {own[0]} to {own[1]} in {array.uri}. Open each of them alone"
+                    f"the arrays of {self._uri} don't share the dimension {own.name}: it goes from {known.low} to {known.high} in "
+                    f"{elsewhere}, and from {own.low} to {own.high} in {array.uri}. Open each of them alone"
                 )
         plain, of_variables = attribute_metadata(dict(array.meta), [attribute.name for attribute in array.attrs])
         if self._uri == array.uri:
             # This is the metadata of the dataset.
             plain = {}
         schema = _schema(array)
-        extents = {d.name: int(d.extent) for d in array.dims if d.extent is not None}
-        shape = tuple(high - low + 1 for low, high in ranges)
-        chunks = {d: min(extents.get(d, size), max(size, 1)) for d, size in zip(dims, shape)}
+        extents = {d.name: _extent(d.extent) for d in array.dims}
+        chunks = {axis.name: min(extents[axis.name] or axis.size, max(axis.size, 1)) for axis in axes}
         for attribute in array.attrs:
             name = variable_name(attribute.name)
             if name in dropped or attribute.name in dropped:
@@ -133,39 +129,41 @@ class _Collected:
             if name in self.variables:
                 raise InvalidError(f"two arrays of {self._uri} have a variable {name}: leave it out with drop_variables")
             field = schema.field(attribute.name)
-            cells = TileDbCells(array, at, attribute.name, ranges, dtype_of(field.type, attribute.nullable))
+            cells = TileDbCells(array, at, attribute.name, axes, dtype_of(field.type, field.nullable))
             attrs = plain | of_variables.get(name, {})
             encoding = {"preferred_chunks": chunks}
             if dims == [AXIS_OF_SCALARS]:
                 self.variables[name] = xarray.Variable((), cells._read((0,)), attrs)
                 continue
             self.variables[name] = xarray.Variable(dims, indexing.LazilyIndexedArray(cells), attrs, encoding)
-        self._add_coordinates(array, ranges, dropped)
+        self._add_coordinates(array, axes, dropped)
 
-    def _add_coordinates(self, array: Array, ranges: list[tuple[int, int]], dropped: set[str]) -> None:
-        """Adds labels, and the coordinates of dimensions that don't begin with 0."""
+    def _add_coordinates(self, array: Array, axes: list[Axis], dropped: set[str]) -> None:
+        """Adds labels, times, and the coordinates of dimensions that don't begin with 0."""
         for name, dimension in _labels(array):
             if name in dropped or name in self.variables:
                 continue
-            values = _label_values(array, name, dimension, ranges)
+            values = _label_values(array, name, dimension, axes)
             self.variables[name] = xarray.Variable((dimension,), values)
             self.coordinates.append(name)
-        for d, (low, high) in zip(array.dims, ranges):
-            is_named = d.name in dropped or d.name in self.variables
-            if low != 0 and high - low < _LONGEST and not is_named:
-                self.variables[d.name] = xarray.Variable((d.name,), numpy.arange(low, high + 1))
+        for axis in axes:
+            if axis.name in dropped or axis.name in self.variables:
+                continue
+            coordinates = axis.coordinates()
+            if coordinates is not None:
+                self.variables[axis.name] = xarray.Variable((axis.name,), coordinates)
 
 
 class TileDbCells(BackendArray):
     """The cells of one attribute, which are read when they are indexed. It can be pickled, without its session."""
 
-    def __init__(self, array: Array, at: Any, attribute: str, ranges: list[tuple[int, int]], dtype: numpy.dtype[Any]) -> None:
+    def __init__(self, array: Array, at: Any, attribute: str, axes: list[Axis], dtype: numpy.dtype[Any]) -> None:
         self._array: Array | None = array
         self._process = os.getpid()
         self._place = (array.uri, at)
         self._attribute = attribute
-        self._lows = [low for low, _ in ranges]
-        self.shape = tuple(high - low + 1 for low, high in ranges)
+        self._axes = axes
+        self.shape = tuple(axis.size for axis in axes)
         self.dtype = dtype
 
     def __getstate__(self) -> dict[str, Any]:
@@ -175,45 +173,33 @@ class TileDbCells(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
 
     def _read(self, key: tuple[Any, ...]) -> Any:
-        box: list[Any] = []
-        steps: list[slice] = []
-        for k, low, size in zip(key, self._lows, self.shape):
+        box: list[range] = []
+        steps: list[Any] = []
+        for k, size in zip(key, self.shape):
             if isinstance(k, slice):
                 taken = range(*k.indices(size))
-                first, last = (0, 0) if not taken else (min(taken[0], taken[-1]), max(taken[0], taken[-1]) + 1)
-                box.append(slice(low + first, low + last))
+                ends = (min(taken[0], taken[-1]), max(taken[0], taken[-1]) + 1) if taken else (0, 0)
+                box.append(range(*ends))
                 steps.append(slice(None, None, taken.step))
             else:
-                box.append(low + int(k))
-        cells = self._opened()[self._attribute][tuple(box)]
-        return without_mask(cells, self.dtype)[tuple(steps)]
+                box.append(range(int(k), int(k) + 1))
+                steps.append(0)
+        shape = tuple(map(len, box))
+        if 0 in shape:
+            return numpy.empty(shape, self.dtype)[tuple(steps)]
+        array = self._opened()
+        if all(axis.unit is None for axis in self._axes):
+            coordinates = tuple(slice(axis.low + p.start, axis.low + p.stop) for axis, p in zip(self._axes, box))
+            cells = without_mask(array[self._attribute][coordinates], self.dtype)
+        else:
+            places = [(axis, p.start, p.stop - 1) for axis, p in zip(self._axes, box)]
+            cells = without_mask(_column(array, self._attribute, places).reshape(shape), self.dtype)
+        return cells[tuple(steps)]
 
     def _opened(self) -> Array:
         if self._array is None or self._process != os.getpid():
             self._array, self._process = reopen(*self._place), os.getpid()
         return self._array
-
-
-def _ranges(array: Array) -> list[tuple[int, int]]:
-    """The first and the last coordinate of each dimension."""
-    found = array._describe(
-        "tiledb_schema",
-        "domain_low, domain_high, current_domain_low, current_domain_high",
-        "WHERE role = 'dimension' ORDER BY position",
-    )
-    try:
-        ranges = [(int(now_low or low), int(now_high or high)) for low, high, now_low, now_high in found]
-    except (TypeError, ValueError):
-        kinds = ", ".join(f"{d.name} {d.type}" for d in array.dims)
-        raise InvalidError(
-            f"{array.uri} has dimensions that aren't integers ({kinds}): read it with SQL, and use to_xarray(dims=…)"
-        ) from None
-    if all(high - low < _LONGEST for low, high in ranges):
-        return ranges
-    written = array.nonempty_domain
-    if written is None:
-        return [(low, low - 1) for low, _ in ranges]
-    return [(int(low), int(high)) for low, high in written.values()]
 
 
 def _schema(array: Array) -> Any:
@@ -228,17 +214,30 @@ def _labels(array: Array) -> list[tuple[str, str]]:
     return [(name, dimension) for name, dimension in found if name is not None]
 
 
-def _label_values(array: Array, label: str, dimension: str, ranges: list[tuple[int, int]]) -> Any:
+def _label_values(array: Array, label: str, dimension: str, axes: list[Axis]) -> Any:
     """The values of a label: those of the first line of cells along its dimension."""
-    conditions = ["true"]
-    for d, (low, high) in zip(array.dims, ranges):
-        last = high if d.name == dimension else low
-        conditions.append(f"{name_in_sql(d.name)} BETWEEN {low} AND {last}")
+    return _column(array, label, [(axis, 0, axis.size - 1 if axis.name == dimension else 0) for axis in axes])
+
+
+def _column(array: Array, column: str, places: list[tuple[Axis, int, int]]) -> Any:
+    """The values of a column in a box, in row-major order. Ends are included."""
+    conditions: list[str] = []
+    params: list[Any] = []
+    for axis, first, last in places:
+        conditions.append(f"{name_in_sql(axis.name)} BETWEEN ${len(params) + 1} AND ${len(params) + 2}")
+        params += [axis.at(first), axis.at(last)]
     cells = array._call("tiledb_scan", {"empty_cells": "'domain'"})
+    order = ", ".join(name_in_sql(axis.name) for axis, _, _ in places)
     query = array._session.sql(
-        f"SELECT {name_in_sql(label)} FROM {cells} WHERE {' AND '.join(conditions)} ORDER BY {name_in_sql(dimension)}"
+        f"SELECT {name_in_sql(column)} FROM {cells} WHERE {' AND '.join(conditions)} ORDER BY {order}", params
     )
     return column_values(query.to_arrow().column(0))
+
+
+def _extent(shown: str | None) -> int | None:
+    """The number of coordinates in a tile. Some have a unit, as in ``30 days``."""
+    number = (shown or "").split(" ")[0]
+    return int(number) if number.isdigit() else None
 
 
 __all__ = ["TileDbBackend", "TileDbCells", "open_dataset"]
