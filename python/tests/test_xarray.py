@@ -85,6 +85,18 @@ def test_a_dense_array(grid: str) -> None:
     assert set(opened(grid, drop_variables=["b", "s"]).data_vars) == {"a", "day"}
 
 
+def test_times_of_day_are_differences(con: ts.Session, tmp_path: Path) -> None:
+    uri = tmp_path / "clock"
+    con.sql(
+        f"CREATE EXTERNAL TABLE clock (x BIGINT NOT NULL, t TIME, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '{uri}' "
+        "OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.x.domain' '[0, 1]')"
+    )
+    con.sql("INSERT INTO clock VALUES (0, '00:00:01.000000001'), (1, NULL)")
+    for found in [opened(uri)["t"].values, con.sql(f"SELECT * FROM '{uri}'").to_xarray(["x"])["t"].values]:
+        assert found.dtype == "timedelta64[ns]"
+        assert found[0] == np.timedelta64(1_000_000_001, "ns") and np.isnat(found[1])
+
+
 def test_reading_is_lazy(grid: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Any] = []
     box = ts._array.AttributeCells.__getitem__

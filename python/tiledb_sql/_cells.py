@@ -18,6 +18,8 @@ def dtype_of(kind: _pyarrow.DataType, nullable: bool) -> numpy.dtype[Any]:
 
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
+    if pyarrow.types.is_time(kind):
+        return numpy.dtype(f"timedelta64[{kind.unit}]")
     dtype: numpy.dtype[Any] = pyarrow.array([], kind).to_numpy(zero_copy_only=False).dtype
     # xarray has no days.
     if dtype == "datetime64[D]":
@@ -43,6 +45,10 @@ def column_values(column: _pyarrow.ChunkedArray, nullable: bool = True) -> _Valu
 
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if pyarrow.types.is_time(column.type):
+        # Times of day are differences. Python's have no nanoseconds.
+        number = pyarrow.int32() if column.type.bit_width == 32 else pyarrow.int64()
+        column = column.cast(number).cast(pyarrow.int64()).cast(pyarrow.duration(column.type.unit))
     dtype = dtype_of(column.type, nullable and column.null_count > 0)
     if pyarrow.types.is_boolean(column.type) and column.null_count:
         return numpy.array(column.to_pylist(), dtype=object)
