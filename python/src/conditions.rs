@@ -53,7 +53,7 @@ pub struct TranslatedFilter {
 }
 
 /// A part of an expression.
-enum Part {
+enum ConditionPart {
     Column(ConditionColumn),
     Literal(ScalarValue),
     /// A condition with the same meaning.
@@ -67,12 +67,12 @@ enum Part {
     Members(ConditionColumn, Vec<Expr>),
 }
 
-const UNKNOWN: Part = Part::Implied(Vec::new());
+const UNKNOWN: ConditionPart = ConditionPart::Implied(Vec::new());
 
 #[derive(Default)]
 struct OpenCall {
     function: String,
-    arguments: Vec<Part>,
+    arguments: Vec<ConditionPart>,
     options: CallOptions,
 }
 
@@ -102,9 +102,9 @@ pub fn translate(
             ExpressionStep::Field(name) => {
                 let known = scope.columns.iter().find(|column| column.name == name);
                 fields.insert(name);
-                known.map_or(UNKNOWN, |column| Part::Column(column.clone()))
+                known.map_or(UNKNOWN, |column| ConditionPart::Column(column.clone()))
             }
-            ExpressionStep::Literal(value) => Part::Literal(value),
+            ExpressionStep::Literal(value) => ConditionPart::Literal(value),
             ExpressionStep::Unknown => UNKNOWN,
         };
         open.last_mut()?.arguments.push(part);
@@ -117,8 +117,8 @@ pub fn translate(
         });
     }
     let (conditions, is_complete) = match whole.into_known() {
-        Part::Known { condition, .. } => (vec![condition], true),
-        Part::Implied(conditions) => (conditions, false),
+        ConditionPart::Known { condition, .. } => (vec![condition], true),
+        ConditionPart::Implied(conditions) => (conditions, false),
         _ => (Vec::new(), false),
     };
     Some(TranslatedFilter {
@@ -128,7 +128,7 @@ pub fn translate(
     })
 }
 
-impl Part {
+impl ConditionPart {
     /// Turns whatever is a condition into `Known`.
     fn into_known(self) -> Self {
         match self {
@@ -170,22 +170,22 @@ impl ConditionColumn {
     }
 }
 
-fn known(condition: Expr) -> Part {
-    Part::Known {
+fn known(condition: Expr) -> ConditionPart {
+    ConditionPart::Known {
         condition,
         never_null: false,
     }
 }
 
-fn never_null(condition: Expr) -> Part {
-    Part::Known {
+fn never_null(condition: Expr) -> ConditionPart {
+    ConditionPart::Known {
         condition,
         never_null: true,
     }
 }
 
 /// The meaning of a function of pyarrow.
-fn apply(call: OpenCall, scope: &ConditionScope<'_>) -> Part {
+fn apply(call: OpenCall, scope: &ConditionScope<'_>) -> ConditionPart {
     let function = call.function.as_str();
     let mut arguments = call.arguments.into_iter();
     match (arguments.next(), arguments.next(), arguments.next()) {
@@ -198,20 +198,25 @@ fn apply(call: OpenCall, scope: &ConditionScope<'_>) -> Part {
     }
 }
 
-fn one(function: &str, argument: Part, options: CallOptions, scope: &ConditionScope<'_>) -> Part {
+fn one(
+    function: &str,
+    argument: ConditionPart,
+    options: CallOptions,
+    scope: &ConditionScope<'_>,
+) -> ConditionPart {
     match (function, argument) {
         ("invert", argument) => match argument.into_known() {
-            Part::Known {
+            ConditionPart::Known {
                 condition,
                 never_null,
-            } => Part::Known {
+            } => ConditionPart::Known {
                 condition: not(condition),
                 never_null,
             },
             _ => UNKNOWN,
         },
-        ("is_valid", Part::Column(column)) => never_null(column.expr().is_not_null()),
-        ("is_null", Part::Column(column)) => match options.nan_is_null {
+        ("is_valid", ConditionPart::Column(column)) => never_null(column.expr().is_not_null()),
+        ("is_null", ConditionPart::Column(column)) => match options.nan_is_null {
             Some(false) => never_null(column.expr().is_null()),
             Some(true) if !is_float(value_type(&column.stored)) => {
                 never_null(column.expr().is_null())
@@ -222,23 +227,30 @@ fn one(function: &str, argument: Part, options: CallOptions, scope: &ConditionSc
             },
             None => UNKNOWN,
         },
-        ("is_nan", Part::Column(column)) => column.is_number().map_or(UNKNOWN, |n| known(not(n))),
-        ("is_in", Part::Column(column)) => is_in(column, options).unwrap_or(UNKNOWN),
-        ("starts_with", Part::Column(column)) => {
+        ("is_nan", ConditionPart::Column(column)) => {
+            column.is_number().map_or(UNKNOWN, |n| known(not(n)))
+        }
+        ("is_in", ConditionPart::Column(column)) => is_in(column, options).unwrap_or(UNKNOWN),
+        ("starts_with", ConditionPart::Column(column)) => {
             starts_with(&column, options, scope).unwrap_or(UNKNOWN)
         }
         _ => UNKNOWN,
     }
 }
 
-fn two(function: &str, left: Part, right: Part, scope: &ConditionScope<'_>) -> Part {
+fn two(
+    function: &str,
+    left: ConditionPart,
+    right: ConditionPart,
+    scope: &ConditionScope<'_>,
+) -> ConditionPart {
     let operator = match function {
         "and_kleene" | "or_kleene" => return kleene(function, left, right),
         // Other than Kleene's, these are NULL if one side is, even if the other one decides.
         "and" => {
             let mut implied = left.implied();
             implied.extend(right.implied());
-            return Part::Implied(implied);
+            return ConditionPart::Implied(implied);
         }
         "equal" => Operator::Eq,
         "not_equal" => Operator::NotEq,
@@ -249,13 +261,13 @@ fn two(function: &str, left: Part, right: Part, scope: &ConditionScope<'_>) -> P
         _ => return UNKNOWN,
     };
     let compared = match (left, right) {
-        (Part::Column(column), Part::Literal(value)) => {
+        (ConditionPart::Column(column), ConditionPart::Literal(value)) => {
             compare(&column, operator, &value, scope.floats)
         }
-        (Part::Literal(value), Part::Column(column)) => operator
+        (ConditionPart::Literal(value), ConditionPart::Column(column)) => operator
             .swap()
             .and_then(|operator| compare(&column, operator, &value, scope.floats)),
-        (Part::Column(left), Part::Column(right))
+        (ConditionPart::Column(left), ConditionPart::Column(right))
             if left.stored == right.stored && is_plain(&left.stored) =>
         {
             Some(binary_expr(left.expr(), operator, right.expr()))
@@ -275,19 +287,19 @@ fn is_plain(ty: &DataType) -> bool {
         )
 }
 
-fn kleene(function: &str, left: Part, right: Part) -> Part {
+fn kleene(function: &str, left: ConditionPart, right: ConditionPart) -> ConditionPart {
     let is_and = function == "and_kleene";
     match (left.into_known(), right.into_known()) {
         (
-            Part::Known {
+            ConditionPart::Known {
                 condition: left,
                 never_null: l,
             },
-            Part::Known {
+            ConditionPart::Known {
                 condition: right,
                 never_null: r,
             },
-        ) => Part::Known {
+        ) => ConditionPart::Known {
             condition: if is_and {
                 left.and(right)
             } else {
@@ -298,15 +310,15 @@ fn kleene(function: &str, left: Part, right: Part) -> Part {
         (left, right) if is_and => {
             let mut implied = left.implied();
             implied.extend(right.implied());
-            Part::Implied(implied)
+            ConditionPart::Implied(implied)
         }
         _ => UNKNOWN,
     }
 }
 
 /// `if_else` is NULL where the question is NULL. So the question must be one that never is.
-fn if_else(asked: Part, then: Part, otherwise: Part) -> Part {
-    let Part::Known {
+fn if_else(asked: ConditionPart, then: ConditionPart, otherwise: ConditionPart) -> ConditionPart {
+    let ConditionPart::Known {
         condition: asked,
         never_null: true,
     } = asked.into_known()
@@ -316,8 +328,8 @@ fn if_else(asked: Part, then: Part, otherwise: Part) -> Part {
     // DuckDB sends IN as `if_else(is_valid(x), is_in(x, …), NULL)`.
     let then = match (then, &otherwise) {
         (
-            Part::Members(column, members),
-            Part::Literal(ScalarValue::Boolean(None) | ScalarValue::Null),
+            ConditionPart::Members(column, members),
+            ConditionPart::Literal(ScalarValue::Boolean(None) | ScalarValue::Null),
         ) if asked == column.expr().is_not_null() => {
             return known(column.expr().in_list(members, false));
         }
@@ -325,15 +337,15 @@ fn if_else(asked: Part, then: Part, otherwise: Part) -> Part {
     };
     match (then.into_known(), null_as_boolean(otherwise).into_known()) {
         (
-            Part::Known {
+            ConditionPart::Known {
                 condition: then,
                 never_null: t,
             },
-            Part::Known {
+            ConditionPart::Known {
                 condition: otherwise,
                 never_null: o,
             },
-        ) => Part::Known {
+        ) => ConditionPart::Known {
             condition: asked.clone().and(then).or(not(asked).and(otherwise)),
             never_null: t && o,
         },
@@ -341,15 +353,17 @@ fn if_else(asked: Part, then: Part, otherwise: Part) -> Part {
     }
 }
 
-fn null_as_boolean(part: Part) -> Part {
+fn null_as_boolean(part: ConditionPart) -> ConditionPart {
     match part {
-        Part::Literal(ScalarValue::Null) => Part::Literal(ScalarValue::Boolean(None)),
+        ConditionPart::Literal(ScalarValue::Null) => {
+            ConditionPart::Literal(ScalarValue::Boolean(None))
+        }
         other => other,
     }
 }
 
 /// `is_in` is never NULL: NULL is a value as others are, or is in no set.
-fn is_in(column: ConditionColumn, options: CallOptions) -> Option<Part> {
+fn is_in(column: ConditionColumn, options: CallOptions) -> Option<ConditionPart> {
     let placed = options.members?.into_iter().map(|value| {
         match place(&value, value_type(&column.stored))? {
             PlacedLiteral::Exact(value) if !is_zero_or_nan(&value) => Some(lit(value)),
@@ -365,7 +379,7 @@ fn is_in(column: ConditionColumn, options: CallOptions) -> Option<Part> {
             let is_null = column.expr().is_null();
             never_null(is_null.or(column.expr().in_list(members, false)))
         }
-        (false, false) => Part::Members(column, members),
+        (false, false) => ConditionPart::Members(column, members),
     })
 }
 
@@ -373,7 +387,7 @@ fn starts_with(
     column: &ConditionColumn,
     options: CallOptions,
     scope: &ConditionScope<'_>,
-) -> Option<Part> {
+) -> Option<ConditionPart> {
     if !column.stored.is_string() {
         return None;
     }
