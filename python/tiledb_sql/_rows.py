@@ -20,12 +20,17 @@ def numpy_columns(query: Query) -> dict[str, Any]:
     for field, column in zip(table.schema, table.columns):
         if pyarrow.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
+        if pyarrow.types.is_time(column.type):
+            # Times of day are differences, as in TileDB-Py. Python's have no nanoseconds.
+            number = pyarrow.int32() if column.type.bit_width == 32 else pyarrow.int64()
+            column = column.cast(number).cast(pyarrow.int64()).cast(pyarrow.duration(column.type.unit))
         if not field.nullable or pyarrow.types.is_nested(column.type):
             found[field.name] = column.to_numpy()
             continue
         mask = pyarrow.compute.is_null(column).to_numpy()
         values = column
-        if column.null_count and not (pyarrow.types.is_string(column.type) or pyarrow.types.is_binary(column.type)):
+        is_text = pyarrow.types.is_string(column.type) or pyarrow.types.is_binary(column.type)
+        if column.null_count and not is_text and not pyarrow.types.is_fixed_size_binary(column.type):
             # Dates and some times are numbers of 32 bits.
             number = pyarrow.int32() if column.type.bit_width == 32 else pyarrow.int64()
             values = column.fill_null(pyarrow.scalar(0, number).cast(column.type))
