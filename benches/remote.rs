@@ -166,7 +166,7 @@ fn cases() -> Vec<RemoteCase> {
         RemoteCase::query(
             "insert 10 million rows",
             12,
-            "INSERT INTO 's3://data/upload' SELECT value, value FROM generate_series(0, 9999999)",
+            "INSERT INTO 's3://data/upload' SELECT value, CAST(value AS DOUBLE) FROM generate_series(0, 9999999)",
         )
         .writing(),
     ]

@@ -45,7 +45,7 @@ for _ in range(6):
         found = found["v"] if isinstance(found, dict) else found
         print(float(found.ravel()[::9973].sum()) if hasattr(found, "ravel") else float(found), file=sys.stderr)
     else:
-        print(len(found), float(found["v"].sum()), file=sys.stderr)
+        print(len(found), round(float(found["v"].sum()), 3), file=sys.stderr)
     del found
 print(json.dumps([min(times[1:]), peak() - before]))
 """
