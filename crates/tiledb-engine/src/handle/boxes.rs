@@ -161,7 +161,7 @@ impl DenseBoxTile {
     }
 
     /// Gives the values of a column in runs that follow each other in a row-major array of the box: the number of the run's
-    /// first cell there, and the bytes of its values in the machine's byte order. What stands for NULL is any value.
+    /// first cell there, and the bytes of its values in the machine's byte order. The value of a NULL cell is unspecified.
     ///
     /// # Errors
     /// The column doesn't hold numbers, or the box has more cells than this machine can address.
@@ -170,8 +170,8 @@ impl DenseBoxTile {
         self.place_values(&values, width, write)
     }
 
-    /// Like [`for_each_run`](Self::for_each_run), gives a byte for each cell of a column: 1 if it is NULL, otherwise 0. If no cell
-    /// of the tile is NULL, nothing is given.
+    /// Gives a byte for each cell of a column, in the runs of [`for_each_run`](Self::for_each_run): 1 if the cell is NULL, otherwise
+    /// 0. If no cell of the tile is NULL, it gives nothing.
     ///
     /// # Errors
     /// There is no such column, or the box has more cells than this machine can address.
@@ -299,7 +299,7 @@ impl DenseBoxTile {
             .fields()
             .get(column)
             .map(|field| format!("\"{}\" is {}", field.name(), field.data_type()))
-            .unwrap_or_else(|| format!("there is no column {column}"));
+            .unwrap_or_else(|| format!("the batch has no column {column}"));
         Error::invalid(format!(
             "only columns of numbers can be copied as bytes, but {found}: take the cells as a batch"
         ))

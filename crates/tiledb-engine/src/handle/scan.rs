@@ -155,9 +155,9 @@ impl ArrayScan {
         Ok(self.divided(&plan))
     }
 
-    /// Reads a box of a dense array tile by tile, without coordinates: the cells within the ranges, of which each dimension has
-    /// at most one. Cells that were never written have the fill value, also outside of the box around the written ones.
-    /// A [limit](Self::limit) and a [batch size](Self::batch_size) don't count.
+    /// Reads a box of a dense array tile by tile, without coordinates. The box holds the cells within the ranges. Each dimension
+    /// takes at most one range. Cells that were never written have the fill value, even outside the box around the written ones.
+    /// The [limit](Self::limit) and the [batch size](Self::batch_size) have no effect.
     ///
     /// ```
     /// use futures::TryStreamExt;
@@ -189,7 +189,9 @@ impl ArrayScan {
     /// Those of [`stream`](Self::stream); the array is sparse, or a dimension has several ranges.
     pub async fn dense_box(mut self) -> Result<DenseBox> {
         if !self.array.is_dense() {
-            let error = Error::invalid("a sparse array has no boxes of cells: read its rows");
+            let error = Error::invalid(
+                "boxes can only be read from dense arrays, and this one is sparse: scan its rows",
+            );
             return Err(error.with("array", self.array.uri()));
         }
         self.array.options.shown.empty_cells = EmptyCells::Domain;
