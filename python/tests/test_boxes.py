@@ -147,6 +147,19 @@ def test_nullable_text_and_enumerated_attributes(tmp_path: Path) -> None:
     assert found["n"].tolist() == [1, 2, 3]
 
 
+def test_tiles_without_values(tmp_path: Path) -> None:
+    """The first tiles hold nothing but NULL, and masks hide numbers that the type doesn't hold."""
+    array = create(tmp_path / "a", {"x": (0, 7, 2)}, "s VARCHAR, n SMALLINT")
+    text = np.array([None, None, None, "a", "", None, None, None], object)
+    numbers = np.ma.MaskedArray([10**6, 1, 2, 3, 4, 5, 6, -(10**6)], mask=[1, 0, 1, 1, 0, 0, 0, 1])
+    array[...] = {"s": text, "n": numbers}
+    assert array["s"][:].tolist() == text.tolist()
+    assert array["n"][:].tolist() == numbers.tolist()
+    array[0:4] = {"s": np.array([None] * 4, object), "n": np.ma.masked_all(4, np.int64)}
+    assert array["s"][:].tolist() == [None] * 4 + ["", None, None, None]
+    assert array["n"][:].tolist() == [None] * 4 + [4, 5, 6, None]
+
+
 def test_one_value_stands_for_all_cells(tmp_path: Path) -> None:
     array = create(tmp_path / "a", {"x": (0, 9, 4), "y": (0, 9, 3)}, "v INT NOT NULL")
     array[...] = 7

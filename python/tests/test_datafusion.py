@@ -63,6 +63,35 @@ def test_queries_of_the_host_are_those_of_rows_in_memory(host: Any, query: str) 
         assert canonical(rows(host.sql(query.format(t=table)))) == expected
 
 
+def test_conditions_on_values_at_the_edge(host: Any, tmp_path: Path) -> None:
+    """NaN, -0.0, NULL, empty text and the limits of types, against the same rows in memory."""
+    table = pa.table(
+        {
+            "x": pa.array(range(8), pa.int64()),
+            "f": pa.array([float("nan"), -0.0, 0.0, None, float("inf"), float("-inf"), 1.5, -1.5], pa.float64()),
+            "i": pa.array([2**63 - 1, -(2**63), 0, None, 1, -1, 2, -2], pa.int64()),
+            "s": pa.array(["", None, "a", "é", "A", "b", "\u0000", "zz"], pa.string()),
+        }
+    )
+    host.register_table("a", ts.write(table, tmp_path / "a", ["x"], choose_by="types", capacity=2))
+    host.register_table("empty", ts.write(table.slice(0, 0), tmp_path / "e", ["x"], choose_by="types"))
+    host.register_record_batches("memory", [table.to_batches()])
+    host.register_record_batches("none", [[pa.record_batch({name: pa.array([], kind) for name, kind in zip(table.schema.names, table.schema.types)})]])
+    values = {
+        "f": ["0.0", "-0.0", "'NaN'::DOUBLE", "'Infinity'::DOUBLE", "1.5", "NULL"],
+        "i": ["0", "9223372036854775807", "-9223372036854775808", "NULL"],
+        "s": ["''", "'a'", "'é'", "NULL"],
+    }
+    for column, literals in values.items():
+        conditions = [f"{column} {op} {literal}" for op in ["=", "<>", "<", "<=", ">", ">="] for literal in literals]
+        conditions += [f"{column} IS DISTINCT FROM {literal}" for literal in literals]
+        conditions += [f"{column} IS NULL", f"{column} IN ({literals[0]}, {literals[1]})", f"{column} NOT IN ({', '.join(literals)})"]
+        for condition in conditions + [f"NOT ({condition})" for condition in conditions]:
+            for array, memory in [("a", "memory"), ("empty", "none")]:
+                query = f"SELECT x FROM {{}} WHERE {condition} ORDER BY x"
+                assert rows(host.sql(query.format(array))) == rows(host.sql(query.format(memory))), condition
+
+
 def test_conditions_arrive(host: Any) -> None:
     host.register_table("w", ts.open(WEATHER))
     plan = "\n".join(row[1] for row in rows(host.sql("EXPLAIN ANALYZE SELECT temperature FROM w WHERE station = 'Nuuk'")))

@@ -101,6 +101,16 @@ def test_data_that_fail_leave_nothing(tmp_path: Path) -> None:
         a.append(3)
 
 
+def test_batches_with_other_columns_are_refused(tmp_path: Path) -> None:
+    """Their bytes would be taken for those of the first batch's columns."""
+    a = ts.write({"x": [7], "v": [1]}, tmp_path / "a", ["x"])
+    first = pa.record_batch({"x": [1, 2], "v": [1, 2]})
+    for other in [{"x": [3], "v": ["text"]}, {"x": [3], "v": pa.array([1], pa.int8())}, {"x": [3]}, {"v": [1], "x": [3]}]:
+        with pytest.raises(ts.Error, match="batches of different columns: x int64, v int64, and later"):
+            a.append(iter([first, pa.record_batch(other)]))
+    assert a.scan().fetchall() == [(7, 1)]
+
+
 def test_a_stream_serves_one_statement(tmp_path: Path) -> None:
     con = ts.connect()
     table = pa.table(ROWS)

@@ -102,7 +102,7 @@ def write(array: Array, box: DenseRange, values: Any) -> None:
     """Writes the cells of a box in one commit: one array, or one for each attribute in a mapping."""
     try:
         import numpy  # noqa: F401
-        import pyarrow
+        import pyarrow  # noqa: F401
     except ImportError:
         raise missing_extra("numpy", "numpy") from None
     names = [attribute.name for attribute in array.attrs]
@@ -115,9 +115,7 @@ def write(array: Array, box: DenseRange, values: Any) -> None:
     columns = {name: _fitting(array.uri, array.attrs[at], values[name], box) for at, name in enumerate(names)}
     if 0 in box.sides:
         return
-    batches = _batches(array, box, columns)
-    first = next(batches)
-    array.append(pyarrow.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches)))
+    array.append(_batches(array, box, columns))
 
 
 def _fitting(uri: str, attribute: Attribute, values: Any, box: DenseRange) -> _numpy.ndarray[Any, Any]:
@@ -137,10 +135,12 @@ def _fitting(uri: str, attribute: Attribute, values: Any, box: DenseRange) -> _n
         is_integer = numpy.dtype(dtype).kind in "iu"
         if given.dtype.kind not in ("iub" if is_integer else "iufb"):
             raise InvalidError(f"the values of {attribute.name} have the type {given.dtype}, but the attribute has the type {dtype}")
-        limits = numpy.iinfo(dtype) if is_integer and given.size and given.dtype.kind != "b" else None
-        if limits is not None and (int(given.min()) < limits.min or int(given.max()) > limits.max):
+        # What a mask hides is NULL, and may be any number.
+        held = given.compressed() if isinstance(given, numpy.ma.MaskedArray) else given
+        limits = numpy.iinfo(dtype) if is_integer and held.size and given.dtype.kind != "b" else None
+        if limits is not None and (int(held.min()) < limits.min or int(held.max()) > limits.max):
             raise InvalidError(
-                f"the values of {attribute.name} lie between {given.min()} and {given.max()}, which the type {dtype} doesn't hold"
+                f"the values of {attribute.name} lie between {held.min()} and {held.max()}, which the type {dtype} doesn't hold"
             )
         given = given.astype(dtype, copy=False)
     return given.reshape(box.sides)
@@ -151,6 +151,8 @@ def _batches(array: Array, box: DenseRange, columns: Mapping[str, _numpy.ndarray
     import numpy
     import pyarrow
 
+    # A tile may hold nothing but None, so all objects of a column decide their type together.
+    types = {name: _arrow(values.ravel()).type for name, values in columns.items() if values.dtype == object}
     steps = []
     for dimension, (low, _), (first, last) in zip(array.dims, array._domain(whole=True), box.ranges):
         extent = max(int(dimension.extent or 1), 1)
@@ -170,16 +172,16 @@ def _batches(array: Array, box: DenseRange, columns: Mapping[str, _numpy.ndarray
                 shape[at] = sides[at]
                 data[dimension.name] = numpy.broadcast_to(axis.reshape(shape), sides).ravel()
             for name, values in columns.items():
-                data[name] = _arrow(values[slices].ravel())
+                data[name] = _arrow(values[slices].ravel(), types.get(name))
             yield pyarrow.RecordBatch.from_pydict(data)
 
 
-def _arrow(values: _numpy.ndarray[Any, Any]) -> Any:
+def _arrow(values: _numpy.ndarray[Any, Any], kind: Any = None) -> Any:
     import numpy
     import pyarrow
 
     mask = numpy.ma.getmaskarray(values) if isinstance(values, numpy.ma.MaskedArray) else None
-    return pyarrow.array(numpy.ma.getdata(values), mask=mask)
+    return pyarrow.array(numpy.ma.getdata(values), kind, mask=mask)
 
 
 def _parts(tile: tuple[tuple[int, int], ...]) -> Iterator[tuple[tuple[int, int], ...]]:

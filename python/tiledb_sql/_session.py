@@ -263,4 +263,16 @@ def _reader(batches: Iterator[Any], what: str) -> Any:
         raise InvalidError(f"{what} is an iterator without batches, so nothing says what its columns are")
     if not isinstance(first, pyarrow.RecordBatch):
         raise TypeError(f"{what} must be an iterator of pyarrow's record batches; its first item is of the type {type(first).__name__}")
-    return pyarrow.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
+    return pyarrow.RecordBatchReader.from_batches(first.schema, _alike(itertools.chain([first], batches), first.schema, what))
+
+
+def _alike(batches: Iterator[Any], schema: Any, what: str) -> Iterator[Any]:
+    """The batches, if all of them have the same columns. A stream says only once what they are, and pyarrow doesn't check it."""
+    for batch in batches:
+        if not batch.schema.equals(schema):
+            raise InvalidError(f"{what} has batches of different columns: {_columns(schema)}, and later {_columns(batch.schema)}")
+        yield batch
+
+
+def _columns(schema: Any) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
