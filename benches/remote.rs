@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench -p tiledb-sql --bench remote              # 30 ms and 100 MB/s
 //! cargo bench -p tiledb-sql --bench remote -- 50 200    # 50 ms and 200 MB/s
+//! cargo bench -p tiledb-sql --bench remote -- "1,000"   # only the rows with this in their names, with each request
 //! ```
 //!
 //! An S3 server in this process delays each request and limits the bytes per second. Each row is run in a session that
@@ -32,6 +33,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Failed;
 
 use self::cloud::{S3Cloud, rows, session};
+use self::s3::ServedRequest;
 
 /// The fragments of an array, and the arrays of a group.
 const FRAGMENTS: usize = 1000;
@@ -174,7 +176,7 @@ fn cases() -> Vec<RemoteCase> {
 
 /// A run.
 struct RemoteRun {
-    requests: usize,
+    requests: Vec<ServedRequest>,
     bytes: usize,
     chain: usize,
     time: Duration,
@@ -192,8 +194,8 @@ async fn run(cloud: &S3Cloud, case: &RemoteCase) -> Result<RemoteRun, Failed> {
     let requests = cloud.server.requests();
     let bytes = requests.iter().map(|r| r.bytes_sent + r.bytes_received);
     Ok(RemoteRun {
-        requests: requests.len(),
         bytes: bytes.sum(),
+        requests,
         chain: cloud.server.chain(),
         time,
     })
@@ -222,7 +224,59 @@ async fn local_time(folder: &Path, case: &RemoteCase) -> Result<Duration, Failed
     Ok(began.elapsed())
 }
 
-async fn measure(latency: Duration, bandwidth: u64) -> Result<(), Failed> {
+/// Prints when each request began and ended.
+fn print_requests(requests: &[ServedRequest]) {
+    let Some(first) = requests.first() else {
+        return;
+    };
+    for request in requests {
+        let ms = |time: Instant| (time - first.begin).as_secs_f64() * 1e3;
+        println!(
+            "    {:>7.1} – {:>7.1} ms {} {} {} {} {}",
+            ms(request.begin),
+            ms(request.end),
+            request.method,
+            request.path,
+            request.query,
+            request.range.as_deref().unwrap_or_default(),
+            request.bytes_sent
+        );
+    }
+}
+
+/// What the command line says.
+struct RemoteOptions {
+    latency: Duration,
+    bandwidth: u64,
+    /// A part of the names of the rows to measure.
+    only: Option<String>,
+}
+
+impl RemoteOptions {
+    fn parse() -> Self {
+        let arguments = std::env::args().skip(1);
+        let arguments = arguments.filter(|argument| !argument.starts_with("--"));
+        let (numbers, texts): (Vec<_>, Vec<_>) =
+            arguments.partition(|argument| argument.parse::<u64>().is_ok());
+        let mut numbers = numbers
+            .iter()
+            .filter_map(|argument| argument.parse::<u64>().ok());
+        Self {
+            latency: Duration::from_millis(numbers.next().unwrap_or(30)),
+            bandwidth: numbers.next().unwrap_or(100) * 1_000_000,
+            only: texts.into_iter().next(),
+        }
+    }
+
+    fn wants(&self, case: &RemoteCase) -> bool {
+        // What changes the arrays comes first for other rows.
+        let only = self.only.as_deref();
+        case.writes || only.is_none_or(|only| case.what.contains(only))
+    }
+}
+
+async fn measure(options: &RemoteOptions) -> Result<(), Failed> {
+    let (latency, bandwidth) = (options.latency, options.bandwidth);
     let cloud = S3Cloud::start();
     arrange(&cloud).await?;
     println!(
@@ -233,7 +287,7 @@ async fn measure(latency: Duration, bandwidth: u64) -> Result<(), Failed> {
         "|:{:-<24}-|---------:|---------:|------:|---------:|---------:|---------:|-------------:|",
         ""
     );
-    for case in cases() {
+    for case in cases().into_iter().filter(|case| options.wants(case)) {
         let folder = tempfile::tempdir()?;
         cloud.server.set_latency(Duration::ZERO);
         cloud.server.set_bandwidth(None);
@@ -260,7 +314,7 @@ async fn measure(latency: Duration, bandwidth: u64) -> Result<(), Failed> {
         println!(
             "| {:<24} | {:>8} | {:>8.3} | {:>5} | {:>8.1} | {:>8.1} | {:>8.1} | {:>10.0} % |",
             case.what,
-            best.requests,
+            best.requests.len(),
             best.bytes as f64 / 1e6,
             best.chain,
             ms(best.time),
@@ -268,21 +322,20 @@ async fn measure(latency: Duration, bandwidth: u64) -> Result<(), Failed> {
             ms(local),
             best.time.as_secs_f64() / limit.as_secs_f64() * 100.0
         );
+        if options.only.is_some() {
+            print_requests(&best.requests);
+        }
     }
     Ok(())
 }
 
 fn main() -> Result<(), Failed> {
-    let numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
-    let numbers: Vec<_> = numbers.collect();
-    let [latency, bandwidth] = match numbers[..] {
-        [latency, bandwidth] => [latency, bandwidth],
-        _ => [30, 100],
-    };
-    println!("{latency} ms for each request, {bandwidth} MB/s\n");
+    let options = RemoteOptions::parse();
+    println!(
+        "{} ms for each request, {} MB/s\n",
+        options.latency.as_millis(),
+        options.bandwidth / 1_000_000
+    );
     let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(measure(
-        Duration::from_millis(latency),
-        bandwidth * 1_000_000,
-    ))
+    runtime.block_on(measure(&options))
 }

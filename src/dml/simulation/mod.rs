@@ -248,6 +248,7 @@ fn simulate(
         // Shows the problems of a reader that takes each listing for the state of one moment.
         let is_blind = std::env::var_os("SIMULATED_BLIND").is_some();
         believed::set_page(if is_blind { usize::MAX } else { pages.0 });
+        believed::set_in_order(pages.1 == Order::Sorted);
         let stage = Stage::new(kind, world.clone());
         let (ctx, uri) = prepare(&stage).await.unwrap();
         world.set_faults(faults.0, faults.1);

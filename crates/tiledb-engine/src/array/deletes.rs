@@ -32,6 +32,8 @@ pub struct TimedDelete {
     pub time: u64,
     /// The condition that a cell must satisfy to survive.
     pub condition: Arc<DeleteCondition>,
+    /// Its commit, from which it can be loaded again; `None` if it isn't committed.
+    pub(super) commit: Option<CommittedDelete>,
 }
 
 /// A delete that applies to a fragment.
@@ -75,6 +77,12 @@ impl Deletes {
         });
         let deletes = load_all(storage, committed).await?;
         Ok(Self { deletes, processed })
+    }
+
+    /// The commits of all deletes, oldest first.
+    pub(super) fn commits(&self) -> impl Iterator<Item = &CommittedDelete> {
+        let deletes = self.deletes.iter();
+        deletes.filter_map(|delete| delete.commit.as_ref())
     }
 
     /// The names of all deletes, oldest first.
@@ -162,7 +170,7 @@ async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<TimedDel
         update,
         file,
         inline,
-    } = delete;
+    } = delete.clone();
     let extension = if update { "upd" } else { "del" };
     let marker = format!("__commits/{}.{extension}", name.name);
     let path = file.path();
@@ -196,5 +204,6 @@ async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<TimedDel
         name: name.name,
         marker,
         condition,
+        commit: Some(delete),
     }))
 }

@@ -8,18 +8,20 @@
 //! does, so an `.ok` file without a folder commits nothing. An array may hold both kinds.
 
 mod commit_files;
+mod committed;
+mod moment;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use self::commit_files::CommitFiles;
-pub(super) use self::commit_files::{MOST_LISTINGS, settled};
+pub use self::committed::{ArrayFile, CommittedDelete, CommittedFragment};
+pub(super) use self::moment::{DirectoryProof, MOST_LISTINGS, UnsettledListings};
 use super::fragment::METADATA_FILE;
 use super::window::{OpenWindow, TimestampMs, WindowVisibility};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -27,17 +29,14 @@ use crate::format::commit::{self, CommitKind};
 use crate::format::fragment::data_files::coords_file;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
-use crate::storage::{FileInfo, Listing, ListingReuse, Storage};
+use crate::storage::{DatedListing, FileInfo, Listing, ListingReuse, Storage};
 
 /// The folder of schemas.
 pub const SCHEMA_FOLDER: &str = "__schema";
 /// The folder of enumerations, inside that of schemas.
 pub const ENUMERATIONS_FOLDER: &str = "__schema/__enumerations";
 const COMMITS_FOLDER: &str = "__commits";
-const FRAGMENTS_FOLDER: &str = "__fragments";
 const FRAGMENT_META_FOLDER: &str = "__fragment_meta";
-/// Since this version, fragments lie in a folder of their own.
-const FRAGMENTS_FOLDER_SINCE: u32 = 12;
 /// The folders of an array, and when a listing of each may be reused.
 const ROOT: (&str, ListingReuse) = ("", ListingReuse::WithoutFiles);
 const SCHEMAS: (&str, ListingReuse) = (SCHEMA_FOLDER, ListingReuse::Always);
@@ -45,91 +44,6 @@ const COMMITS: (&str, ListingReuse) = (COMMITS_FOLDER, ListingReuse::Always);
 const FOOTERS: (&str, ListingReuse) = (FRAGMENT_META_FOLDER, ListingReuse::Always);
 /// Folders listed at the same time.
 const LIST_CONCURRENCY: usize = 16;
-
-/// A file of an array.
-#[derive(Debug, Clone)]
-pub struct ArrayFile {
-    /// The folder it lies in, relative to the array.
-    pub folder: &'static str,
-    /// The store's information on it.
-    pub info: FileInfo,
-}
-
-impl ArrayFile {
-    /// The file, relative to the array.
-    pub fn path(&self) -> String {
-        match self.folder {
-            "" => self.info.name.clone(),
-            folder => format!("{folder}/{}", self.info.name),
-        }
-    }
-}
-
-/// A committed fragment.
-#[derive(Debug, Clone)]
-pub struct CommittedFragment {
-    /// Its parsed name.
-    pub name: TimestampedName,
-    /// The folder that holds its files, relative to the array.
-    pub folder: String,
-    /// How much of it the window shows.
-    pub visibility: WindowVisibility,
-    /// The file that commits it; caches identify the fragment by this file.
-    pub commit: FileInfo,
-    /// Whether a `.con` file lists it and no `.ign` file removes it; it may also have a commit file of its own.
-    pub listed: bool,
-    /// Whether one file holds all coordinates; only checked for fragments that may be older than version 5.
-    pub has_coords_file: bool,
-}
-
-impl CommittedFragment {
-    /// The sort key of fragments, oldest first. libtiledb sorts by start time only, so fragments of one start time keep
-    /// the order in which it finds them: the array's own folder, `.con` files, commit files.
-    pub(super) fn age(&self) -> (u64, bool, bool, &str) {
-        let new_layout = !self.is_in_root();
-        let unlisted = new_layout && !self.listed;
-        (self.name.t1, new_layout, unlisted, &self.name.name)
-    }
-
-    /// Whether it lies in the array's own folder.
-    fn is_in_root(&self) -> bool {
-        self.folder == self.name.name
-    }
-
-    /// A fragment with a commit file. Versions without commit files are found by [`look_at`].
-    pub(super) fn committed(
-        name: TimestampedName,
-        visibility: WindowVisibility,
-        commit: FileInfo,
-    ) -> Self {
-        let in_root = name.version.is_none_or(|v| v < FRAGMENTS_FOLDER_SINCE);
-        Self {
-            folder: if in_root {
-                name.name.clone()
-            } else {
-                format!("{FRAGMENTS_FOLDER}/{}", name.name)
-            },
-            name,
-            visibility,
-            commit,
-            listed: false,
-            has_coords_file: false,
-        }
-    }
-}
-
-/// A delete or update inside the window, before it is read.
-#[derive(Debug, Clone)]
-pub struct CommittedDelete {
-    /// Its parsed name, which fragments record when they process it.
-    pub name: TimestampedName,
-    /// Whether it is an update.
-    pub update: bool,
-    /// Its file, or the `.con` file that contains it.
-    pub file: ArrayFile,
-    /// The offset of its generic tile in a `.con` file, and the tile.
-    pub inline: Option<(u64, Bytes)>,
-}
 
 /// What the window shows of the commits.
 #[derive(Debug, Default)]
@@ -167,32 +81,51 @@ type DirectoryListings = [Arc<Listing>; 4];
 impl ArrayDirectory {
     /// Lists the folder, all parts at once.
     pub async fn list(storage: &Storage) -> Result<Self> {
-        let listings = Self::listings(storage).await?;
-        Self::from_listings(listings).map_err(|e| e.with("array", storage.uri()))
+        let (directory, proof) = Self::list_unsettled(storage).await?;
+        let changed = proof.changed(storage).await?;
+        Ok(changed.unwrap_or(directory))
+    }
+
+    /// Lists the folder, all parts at once, as it may never have been unless the proof succeeds.
+    pub(super) async fn list_unsettled(storage: &Storage) -> Result<(Self, DirectoryProof)> {
+        let (schemas, others) = Self::parts(storage).await?;
+        DirectoryProof::of_listings(storage, schemas, others)
     }
 
     /// Lists the folder again; `None` if nothing has changed.
-    pub async fn list_again(&self, storage: &Storage) -> Result<Option<Self>> {
-        let listings = Self::listings(storage).await?;
-        if listings == self.listings {
-            return Ok(None);
-        }
-        let listed = Self::from_listings(listings);
-        listed.map(Some).map_err(|e| e.with("array", storage.uri()))
+    ///
+    /// Pages of a large folder that all show what was there before prove that it still is.
+    pub(super) async fn list_again(
+        &self,
+        storage: &Storage,
+    ) -> Result<Option<(Self, DirectoryProof)>> {
+        let (schemas, others) = if storage.is_remote() {
+            let [root, _, commits, footers] = &self.listings;
+            let before = [root, commits, footers].map(|listing| DatedListing {
+                listing: Arc::clone(listing),
+                at_once: false,
+            });
+            let names = [ROOT, COMMITS, FOOTERS].map(|(name, _)| name);
+            let schemas = storage.list_tree(SCHEMA_FOLDER);
+            try_join(schemas, storage.list_all_again(names, &before)).await?
+        } else {
+            Self::parts(storage).await?
+        };
+        let (listed, proof) = DirectoryProof::of_listings(storage, schemas, others)?;
+        let changed = listed.listings != self.listings;
+        Ok(changed.then_some((listed, proof)))
     }
 
-    async fn listings(storage: &Storage) -> Result<DirectoryListings> {
-        let (schemas, [root, commits, footers]) = if storage.is_remote() {
+    /// The listing of schemas, and those of the array's own folder, commits and consolidated footers.
+    async fn parts(storage: &Storage) -> Result<(Arc<Listing>, [DatedListing; 3])> {
+        if storage.is_remote() {
             // Enumerations come with the schemas.
             let schemas = storage.list_tree(SCHEMA_FOLDER);
-            try_join(schemas, storage.list_all([ROOT, COMMITS, FOOTERS])).await?
-        } else {
-            let listed = [SCHEMAS, ROOT, COMMITS, FOOTERS];
-            let [schemas, others @ ..] = storage.list_all(listed).await?;
-            (schemas.listing, others)
-        };
-        let [root, commits] = settled(storage, [ROOT, COMMITS], [root, commits]).await?;
-        Ok([root, schemas, commits, footers.listing])
+            return try_join(schemas, storage.list_all([ROOT, COMMITS, FOOTERS])).await;
+        }
+        let listed = [SCHEMAS, ROOT, COMMITS, FOOTERS];
+        let [schemas, others @ ..] = storage.list_all(listed).await?;
+        Ok((schemas.listing, others))
     }
 
     /// Lists only the folder of schemas, from which the columns follow; `None` if that is not enough to find the schema
@@ -219,12 +152,10 @@ impl ArrayDirectory {
     }
 
     /// Lists the folders that [`Self::list_schemas`] has left out.
-    pub(super) async fn list_rest(&self, storage: &Storage) -> Result<Self> {
+    pub(super) async fn list_rest(&self, storage: &Storage) -> Result<(Self, DirectoryProof)> {
         let [_, schemas, ..] = &self.listings;
-        let [root, commits, footers] = storage.list_all([ROOT, COMMITS, FOOTERS]).await?;
-        let [root, commits] = settled(storage, [ROOT, COMMITS], [root, commits]).await?;
-        Self::from_listings([root, Arc::clone(schemas), commits, footers.listing])
-            .map_err(|e| e.with("array", storage.uri()))
+        let others = storage.list_all([ROOT, COMMITS, FOOTERS]).await?;
+        DirectoryProof::of_listings(storage, Arc::clone(schemas), others)
     }
 
     /// Whether a window that ends at `end` shows every commit up to the latest.
@@ -306,6 +237,22 @@ impl ArrayDirectory {
             }
         }
         chosen.ok_or_else(|| Error::corrupt(format!("the folder {SCHEMA_FOLDER} is empty")))
+    }
+
+    /// The directory of an array of which only the files of schemas and of consolidated footers are known.
+    pub(super) fn of_files(schemas: Vec<ArrayFile>, footers: Vec<ArrayFile>) -> Result<Self> {
+        let in_folder = |files: &[ArrayFile], folder: &str| {
+            let files = files.iter().filter(|file| file.folder == folder);
+            Listing {
+                files: files.map(|file| file.info.clone()).collect(),
+                folders: Vec::new(),
+            }
+        };
+        let mut root = in_folder(&schemas, "");
+        root.files.extend(in_folder(&footers, "").files);
+        let schemas = in_folder(&schemas, SCHEMA_FOLDER);
+        let footers = in_folder(&footers, FRAGMENT_META_FOLDER);
+        Self::from_listings([root, schemas, Listing::default(), footers].map(Arc::new))
     }
 
     /// The files of commits, relative to the array, with the information from the listing.
@@ -416,7 +363,8 @@ impl ArrayDirectory {
 /// The store fails, or the files change again and again.
 pub async fn list_commits(storage: &Storage) -> Result<Arc<Listing>> {
     let listed = storage.list_all([COMMITS]).await?;
-    let [commits] = settled(storage, [COMMITS], listed).await?;
+    let listed = UnsettledListings::new([COMMITS], listed);
+    let [commits] = listed.settled(storage).await?;
     Ok(commits)
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::directory;
+use super::directory::UnsettledListings;
 use super::folder::{GROUP_FOLDER, kind_at};
 use super::inspect::ArrayInspection;
 use super::window::{OpenWindow, TimestampMs};
@@ -150,7 +150,8 @@ async fn list(storage: &Storage) -> Result<Arc<Listing>> {
     // libtiledb replaces files that it has not written to the end.
     let folders = [(METADATA_FOLDER, ListingReuse::WithoutFiles)];
     let listed = storage.list_all(folders).await?;
-    let [listing] = directory::settled(storage, folders, listed).await?;
+    let listed = UnsettledListings::new(folders, listed);
+    let [listing] = listed.settled(storage).await?;
     Ok(listing)
 }
 

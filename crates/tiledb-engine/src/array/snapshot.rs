@@ -5,11 +5,13 @@
 
 mod ahead;
 mod announced;
+mod files;
 mod footers;
 mod schemas;
 mod succession;
 
 pub use self::announced::AnnouncedChange;
+pub use self::files::SnapshotFiles;
 pub use self::footers::open_alone;
 pub use self::succession::SnapshotSuccessor;
 
@@ -20,12 +22,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
+use futures::future::join;
 
 use serde::{Deserialize, Serialize};
 
 use super::commits;
 use super::deletes::Deletes;
-use super::directory::{ArrayDirectory, CommittedFragment, MOST_LISTINGS};
+use super::directory::{ArrayDirectory, CommittedFragment, DirectoryProof, MOST_LISTINGS};
 use super::fragment::{Fragment, METADATA_FILE};
 use super::window::{OpenWindow, TimestampMs, WindowVisibility};
 use crate::arrow::ArrayEnumerations;
@@ -63,19 +66,17 @@ impl Snapshot {
     /// The present is that of the end of the listing: an earlier one would hide changes of later times that are listed, but
     /// not those of earlier times that were committed after them, and so show what never was.
     pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
-        let directory = ArrayDirectory::list(storage).await?;
-        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
-        Self::open_listed(storage, window, directory).await
+        let listed = ArrayDirectory::list_unsettled(storage).await?;
+        Self::open_listed(storage, window, listed).await
     }
 
     /// Opens the array at `storage` as seen through `window` now, and reuses what has not changed since this snapshot
     /// was taken.
     pub async fn reopen(&self, storage: &Storage, window: OpenWindow) -> Result<Self> {
-        let changed = self.directory.list_again(storage).await?;
-        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
-        if let Some(directory) = changed {
-            return Self::open_listed(storage, window, directory).await;
+        if let Some(changed) = self.directory.list_again(storage).await? {
+            return Self::open_listed(storage, window, changed).await;
         }
+        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
         let ends = [window.end_or_now(), self.window.end_or_now()];
         let ends_alike = ends.iter().all(|end| self.directory.is_seen_whole(*end));
         if window.start == self.window.start && (ends_alike || window.end == self.window.end) {
@@ -84,7 +85,8 @@ impl Snapshot {
                 ..self.clone()
             });
         }
-        Self::open_listed(storage, window, ArrayDirectory::list(storage).await?).await
+        let listed = ArrayDirectory::list_unsettled(storage).await?;
+        Self::open_listed(storage, window, listed).await
     }
 
     /// Whether the fragment of this name was made by a consolidation, or is about to replace what it was made of. It is not
@@ -127,15 +129,29 @@ impl Snapshot {
         opened.await.map_err(|e: Error| located(e, storage))
     }
 
+    /// Opens the array that was just listed. While its files are read, the listing is proven.
     pub(super) async fn open_listed(
         storage: &Storage,
         window: OpenWindow,
-        directory: ArrayDirectory,
+        (directory, proof): (ArrayDirectory, DirectoryProof),
     ) -> Result<Self> {
         let mut directory = Arc::new(directory);
+        let mut proof = Some(proof);
         for _ in 0..MOST_LISTINGS {
+            // The present is that of the end of the listing.
+            let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
             let opened = Self::open_directory(storage, window, Arc::clone(&directory));
-            let opened = Box::pin(opened).await;
+            let (opened, changed) = join(Box::pin(opened), async {
+                match proof.take() {
+                    Some(proof) => proof.changed(storage).await,
+                    None => Ok(None),
+                }
+            })
+            .await;
+            if let Some(changed) = changed? {
+                directory = Arc::new(changed);
+                continue;
+            }
             // Files go while another process consolidates and vacuums the array, which a new listing shows.
             let opened = match opened {
                 Ok((snapshot, None)) => return Ok(snapshot),
@@ -144,8 +160,9 @@ impl Snapshot {
                 }
                 opened => opened,
             };
-            if let Some(changed) = directory.list_again(storage).await? {
+            if let Some((changed, its_proof)) = directory.list_again(storage).await? {
                 directory = Arc::new(changed);
+                proof = Some(its_proof);
                 continue;
             }
             let (snapshot, unfounded) = opened.map_err(|e| located(e, storage))?;

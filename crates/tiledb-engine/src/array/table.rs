@@ -307,9 +307,8 @@ impl ArrayColumns {
     }
 
     async fn open_rest(&self, storage: &Storage, window: OpenWindow) -> Result<Snapshot> {
-        let directory = self.directory.list_rest(storage).await?;
-        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
-        Snapshot::open_listed(storage, window, directory).await
+        let listed = self.directory.list_rest(storage).await?;
+        Snapshot::open_listed(storage, window, listed).await
     }
 
     /// Whether every fragment was written with a listed schema. A cached fragment does not show that by itself.

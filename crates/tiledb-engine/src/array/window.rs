@@ -53,7 +53,7 @@ impl Default for OpenWindow {
 }
 
 /// How much of a fragment a window shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WindowVisibility {
     /// No cells.
     Hidden,

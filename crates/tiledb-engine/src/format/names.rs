@@ -6,6 +6,8 @@
 
 use std::ops::RangeInclusive;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 
 /// Underscores in `__t1_t2_uuid_v`.
@@ -17,7 +19,8 @@ const UUID_DIGITS: usize = 32;
 pub const CHANGE_MARK: u32 = 0xc4a9_e5ed;
 
 /// The parts of a timestamped name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct TimestampedName {
     /// The last path component, without extension.
     pub name: String,
@@ -29,6 +32,20 @@ pub struct TimestampedName {
     pub version: Option<u32>,
     /// Whether the UUID comes before the times, as in fragments of versions 1 and 2.
     pub uuid_first: bool,
+}
+
+impl TryFrom<String> for TimestampedName {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self> {
+        Self::parse(&name)
+    }
+}
+
+impl From<TimestampedName> for String {
+    fn from(name: TimestampedName) -> Self {
+        name.name
+    }
 }
 
 impl TimestampedName {

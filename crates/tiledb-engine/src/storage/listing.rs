@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use object_store::{ListResult, ObjectMeta};
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
 /// How far a time with fractions of a millisecond lies behind the clock at most. Systems advance the times of their files in
@@ -51,7 +52,7 @@ impl Listing {
 }
 
 /// The store's information on a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileInfo {
     /// The name, without folders unless a whole tree was listed.
     pub name: String,
@@ -373,13 +374,13 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 /// How many entries a store gives at once, if a folder has so many.
 #[cfg(not(any(test, feature = "testing")))]
-fn page() -> usize {
+pub(super) fn page() -> usize {
     PAGE
 }
 
 /// How many entries the stores of tests give at once, as this thread believes.
 #[cfg(any(test, feature = "testing"))]
-fn page() -> usize {
+pub(super) fn page() -> usize {
     believed::page()
 }
 
@@ -394,6 +395,19 @@ pub mod believed {
 
     pub(super) fn page() -> usize {
         ENTRIES.get()
+    }
+
+    thread_local! {
+        static IN_ORDER: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(in crate::storage) fn is_in_order() -> bool {
+        IN_ORDER.get()
+    }
+
+    /// From now on, stores list in the order of names, and can begin behind any of them.
+    pub fn set_in_order(in_order: bool) {
+        IN_ORDER.set(in_order);
     }
 
     /// From now on, stores give so many entries at once.

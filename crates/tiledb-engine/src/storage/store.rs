@@ -20,6 +20,7 @@ mod cached;
 mod disk;
 mod list;
 mod objects;
+mod pages;
 mod read;
 mod requests;
 #[cfg(not(feature = "cache"))]

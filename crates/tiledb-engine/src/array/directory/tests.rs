@@ -335,6 +335,8 @@ fn found_while_moved(seed: u64, order: Order, knows: bool) -> Vec<(u64, u64)> {
     World::run(seed, move |world| async move {
         world.set_pages(3, order);
         believed::set_page(if knows { 3 } else { usize::MAX });
+        // Large folders are then listed again in pages.
+        believed::set_in_order(order == Order::Sorted);
         let tender = world.store(Some(1));
         let path = |file: &str| Path::from(format!("array/{file}"));
         let put = async |file: String, text: String| {

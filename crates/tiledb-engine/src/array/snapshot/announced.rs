@@ -76,6 +76,7 @@ impl Snapshot {
                     time: parsed.t1,
                     name: parsed.name,
                     condition: DeleteCondition::decode_delete(&tile.data)?.into(),
+                    commit: None,
                 }));
                 continue;
             }

@@ -13,7 +13,7 @@ use super::upload::{UploadTarget, Uploaded};
 use crate::error::Result;
 use crate::storage::coalesce::RequestPlan;
 use crate::storage::file_write::CreateOutcome;
-use crate::storage::listing::{DatedListing, FolderState, ListingReuse};
+use crate::storage::listing::{DatedListing, FolderState, Listing, ListingReuse};
 
 /// Reads, writes and lists the files of an array.
 pub(super) trait FileAccess {
@@ -83,6 +83,13 @@ pub(super) trait FileAccess {
         &self,
         folder: &str,
         keep: Option<ListingReuse>,
+    ) -> impl Future<Output = Result<DatedListing>> + Send;
+
+    /// Lists a folder that was listed before. An earlier listing shows how to ask for all pages at once.
+    fn list_again(
+        &self,
+        folder: &str,
+        before: &Listing,
     ) -> impl Future<Output = Result<DatedListing>> + Send;
 
     /// The current states of folders.

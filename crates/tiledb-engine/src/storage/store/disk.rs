@@ -20,7 +20,9 @@ use crate::error::{Error, Result};
 use crate::storage::coalesce::RequestPlan;
 use crate::storage::file_read::{self, FileRead, WantedPart};
 use crate::storage::file_write::{self, CreateOutcome};
-use crate::storage::listing::{DatedListing, FolderStamp, FolderState, ListingReuse, LocalListing};
+use crate::storage::listing::{
+    DatedListing, FolderStamp, FolderState, Listing, ListingReuse, LocalListing,
+};
 use crate::storage::request_log::RequestKind;
 
 /// One thread reads requests to several files that have at most so many bytes together: waking another thread takes about as
@@ -229,6 +231,10 @@ impl FileAccess for DiskFiles<'_> {
             self.storage.keep_listing(folder, kept);
         }
         Ok(local.listed)
+    }
+
+    async fn list_again(&self, folder: &str, _: &Listing) -> Result<DatedListing> {
+        self.list(folder, None).await
     }
 
     async fn stamps<const N: usize>(&self, folders: [&str; N]) -> Vec<FolderState> {

@@ -48,6 +48,25 @@ impl Storage {
         listings.try_into().map_err(count)
     }
 
+    /// As [`list`](Self::list), for several folders at once that were listed `before`.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn list_all_again<const N: usize>(
+        &self,
+        folders: [&str; N],
+        before: &[DatedListing; N],
+    ) -> Result<[DatedListing; N]> {
+        let listings = folders.iter().zip(before).map(|(folder, before)| async {
+            of_files!(self, files => files.list_again(folder, &before.listing).await)
+        });
+        let listings = try_join_all(listings).await?;
+        let count = |listings: Vec<_>| {
+            Error::internal(format!("{} listings of {N} folders", listings.len()))
+        };
+        listings.try_into().map_err(count)
+    }
+
     /// The files in `folder` and in all folders below it. The names of the latter begin with their folders.
     ///
     /// # Errors

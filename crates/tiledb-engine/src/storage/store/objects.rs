@@ -23,6 +23,7 @@ use object_store::{
 use super::Storage;
 use super::access::FileAccess;
 use super::ahead::SMALL_READS;
+use super::pages;
 use super::read::FileSuffix;
 use super::requests::finish_ranges;
 use super::upload::{UploadTarget, Uploaded};
@@ -208,6 +209,16 @@ impl FileAccess for ObjectFiles<'_> {
             // A store of files reads the entries of a folder one by one.
             at_once: !self.storage.location.is_files() && Listing::is_one_page(entries, took),
         })
+    }
+
+    async fn list_again(&self, folder: &str, before: &Listing) -> Result<DatedListing> {
+        if self.lists_in_order()
+            && let Some(offsets) = pages::page_offsets(before)
+            && let Ok(listed) = Box::pin(self.list_pages(folder, offsets)).await
+        {
+            return Ok(listed);
+        }
+        self.list(folder, None).await
     }
 
     /// Object stores don't record when a folder changed.
