@@ -4,6 +4,8 @@
 //! one dimension of any kind, as sparse MBRs need. Both ends are inclusive everywhere. The subtle thing: a box over the
 //! full range of `u64` has one more cell than a `u64` can count, so counts are checked.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::DomainRange;
@@ -11,10 +13,25 @@ use crate::format::domain_range::DomainRange;
 use crate::geometry::key;
 
 /// An inclusive box of keys. `lo <= hi` holds in every dimension.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "(Vec<u64>, Vec<u64>)", into = "(Vec<u64>, Vec<u64>)")]
 pub struct KeyBox {
     lo: Vec<u64>,
     hi: Vec<u64>,
+}
+
+impl TryFrom<(Vec<u64>, Vec<u64>)> for KeyBox {
+    type Error = Error;
+
+    fn try_from((lo, hi): (Vec<u64>, Vec<u64>)) -> Result<Self> {
+        Self::new(lo, hi).ok_or_else(|| Error::corrupt("the corners are not those of a box"))
+    }
+}
+
+impl From<KeyBox> for (Vec<u64>, Vec<u64>) {
+    fn from(cells: KeyBox) -> Self {
+        (cells.lo, cells.hi)
+    }
 }
 
 impl KeyBox {

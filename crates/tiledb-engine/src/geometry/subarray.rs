@@ -16,13 +16,15 @@ pub use lists::DisjointSpans;
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
+
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::geometry::domain::{DimensionExtent, KeyBox};
 use crate::geometry::key;
 
 /// Ranges for every dimension; a cell matches when each of its coordinates does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subarray {
     dims: Vec<DimRanges>,
 }
@@ -163,7 +165,7 @@ impl Subarray {
 }
 
 /// An inclusive range of keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyRange {
     /// The smallest key.
     pub lo: u64,
@@ -185,7 +187,7 @@ impl KeyRange {
 }
 
 /// A half-open range of strings in the order of unsigned bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BytesRange {
     /// The smallest string.
     pub start: Vec<u8>,

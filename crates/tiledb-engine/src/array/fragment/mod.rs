@@ -17,6 +17,8 @@ pub(super) use sections::{FOOTER, keep_end, load_monolithic};
 
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
+
 use super::window::WindowVisibility;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
@@ -25,6 +27,7 @@ use crate::format::fragment::slots::FieldSlots;
 use crate::format::names::TimestampedName;
 use crate::format::schema::ArraySchema;
 use crate::geometry::domain::KeyBox;
+use crate::geometry::subarray::Subarray;
 use crate::geometry::tile_grid::{TileBox, TileGrid};
 use crate::storage::FileInfo;
 
@@ -32,7 +35,9 @@ use crate::storage::FileInfo;
 pub const METADATA_FILE: &str = "__fragment_metadata.tdb";
 
 /// Position of a tile within its fragment, in the fragment's tile order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct TileIdx(pub u64);
 
 impl TileIdx {
@@ -108,6 +113,15 @@ impl Fragment {
             .section_starts
             .get_or_init(|| self.footer.section_starts());
         starts.end(start, limit)
+    }
+
+    /// Whether a subarray touches its non-empty domain.
+    pub fn touches(&self, subarray: &Subarray) -> bool {
+        let mut dimensions = subarray.dims().iter().enumerate();
+        let written = self.footer.non_empty_domain.is_some();
+        written
+            && dimensions
+                .all(|(d, ranges)| ranges.is_all() || self.non_empty_range(d).touches(ranges))
     }
 
     /// The path of its metadata file, relative to the array.

@@ -1,11 +1,14 @@
 //! [`DimRanges`] are the selected values of one dimension: a list of ranges, or all values.
 
+use serde::{Deserialize, Serialize};
+
 use super::lists::DisjointSpans;
 use super::{BytesRange, KeyRange};
 use crate::geometry::domain::DimensionExtent;
 
 /// The selected values of one dimension.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "DimRangesAsLists", into = "DimRangesAsLists")]
 pub enum DimRanges {
     /// Every value.
     All,
@@ -13,6 +16,34 @@ pub enum DimRanges {
     Keys(DisjointSpans<KeyRange>),
     /// The strings of these ranges.
     Bytes(DisjointSpans<BytesRange>),
+}
+
+/// [`DimRanges`] as they are written: reading them restores the canonical form, whatever was written.
+#[derive(Debug, Serialize, Deserialize)]
+enum DimRangesAsLists {
+    All,
+    Keys(Vec<KeyRange>),
+    Bytes(Vec<BytesRange>),
+}
+
+impl From<DimRangesAsLists> for DimRanges {
+    fn from(lists: DimRangesAsLists) -> Self {
+        match lists {
+            DimRangesAsLists::All => Self::All,
+            DimRangesAsLists::Keys(ranges) => Self::from_keys(ranges),
+            DimRangesAsLists::Bytes(ranges) => Self::from_bytes(ranges),
+        }
+    }
+}
+
+impl From<DimRanges> for DimRangesAsLists {
+    fn from(ranges: DimRanges) -> Self {
+        match ranges {
+            DimRanges::All => Self::All,
+            DimRanges::Keys(ranges) => Self::Keys(ranges.as_slice().to_vec()),
+            DimRanges::Bytes(ranges) => Self::Bytes(ranges.as_slice().to_vec()),
+        }
+    }
 }
 
 impl DimRanges {

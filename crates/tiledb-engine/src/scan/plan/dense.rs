@@ -4,10 +4,13 @@
 //! dimension the subarray's ranges touch some intervals of tile indexes; the tiles of the scan are their cross
 //! product, numbered in tile order, and a unit is a run of these numbers.
 
+mod units;
+
 use std::sync::Arc;
 
 use futures::future::try_join_all;
 
+pub(super) use self::units::{DenseUnits, plan_share};
 use super::touching::{FragmentIndex, ScatteredTiles};
 use super::{PlanCounts, PlanUnits, ScanPlan, dense_unit_cells, needed_columns};
 use crate::array::fragment::Fragment;
@@ -57,6 +60,8 @@ pub struct DensePlan {
     /// The size of the cross product, capped at the largest `u128`: a grid of 2^64 cells may have as many tiles.
     tiles: u128,
     tiles_per_unit: u64,
+    /// The number of the plan's first tile among those that the subarray touches.
+    first: u128,
     /// The positions of the tiles that are left, ascending; `None` if all are.
     left: Option<Vec<u128>>,
 }
@@ -142,7 +147,7 @@ impl DensePlan {
 
     /// Narrows the plan to a smaller subarray; `None` if the plan has already lost some of its tiles.
     pub(super) fn within(&self, subarray: &Subarray) -> Option<Self> {
-        if self.left.is_some() {
+        if self.left.is_some() || self.first > 0 {
             return None;
         }
         let ranges = self.bounds.ranges().enumerate();
@@ -206,7 +211,7 @@ impl DensePlan {
     fn position(&self, number: u128) -> Option<u128> {
         match &self.left {
             Some(left) => left.get(usize::try_from(number).ok()?).copied(),
-            None => (number < self.tiles).then_some(number),
+            None => (number < self.tiles).then(|| self.first.saturating_add(number)),
         }
     }
 
@@ -325,6 +330,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
             intervals,
             tiles,
             tiles_per_unit,
+            first: 0,
             left: None,
         })),
     })
@@ -418,7 +424,7 @@ fn whole_domain(schema: &ArraySchema, grid: &TileGrid) -> Result<KeyBox> {
 }
 
 /// The plan for an array without fragments, which has no rows.
-fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
+pub(super) fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
     ScanPlan {
         statistics_cache: Arc::new(StatisticsCache::new(&spec.table)),
         prunes_late: false,

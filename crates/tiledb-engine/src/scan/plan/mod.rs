@@ -12,6 +12,7 @@ pub mod overlap;
 mod pruning;
 pub mod range_cuts;
 mod runs;
+pub mod share;
 pub mod sparse;
 pub mod sparse_units;
 pub mod touching;
@@ -21,6 +22,8 @@ pub mod whole;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use self::dense::DensePlan;
 use super::spec::ScanSpec;
@@ -35,7 +38,7 @@ use crate::tile::visibility::BYTES_PER_COMPARED_CELL;
 const STRING_BYTES: usize = 32;
 
 /// What planning considered and skipped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanCounts {
     /// Fragments the snapshot shows.
     pub fragments: u64,
@@ -132,6 +135,15 @@ impl ScanPlan {
             counts: self.counts,
             exact_rows: self.exact_rows,
             max_rows: self.max_rows,
+        }
+    }
+
+    /// The same scan, of which nothing is read.
+    #[must_use]
+    pub fn without_units(&self) -> Self {
+        Self {
+            exact_rows: None,
+            ..self.with_units(PlanUnits::Sparse(Vec::new()))
         }
     }
 

@@ -7,6 +7,7 @@ use futures::future::try_join_all;
 use super::boxes::TileBounds;
 use super::overlap::{OverlappingTile, OverlappingUnit, TileOverlaps};
 use super::pruning::TilePruning;
+use super::share::unfit;
 use super::sparse_units::{CellVersions, SparseUnit, TileRef, group_disjoint, unit_cells};
 use super::versions::{TileNeighbourhood, copies_within};
 use super::{PlanCounts, PlanUnits, ScanPlan, needed_columns};
@@ -31,6 +32,67 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     state.plan().await
 }
 
+/// Plans the reading of units of these fragments, which another plan has made.
+pub(super) async fn plan_share(
+    spec: ScanSpec,
+    fragments: Vec<Arc<Fragment>>,
+    units: Vec<Arc<SparseUnit>>,
+) -> Result<ScanPlan> {
+    let mut state = SparsePlan {
+        spec,
+        counts: PlanCounts::default(),
+    };
+    let pruning = TilePruning::new(&state.spec);
+    let resolves = units.iter().any(|unit| unit.versions != CellVersions::None);
+    let reads = |d: usize| pruning.reads_dimension(d);
+    let boxes = state.boxes(&fragments, resolves, &reads).await?;
+    check_units(&state.spec, &fragments, &boxes, &units)?;
+    let mut candidates = boxes
+        .into_iter()
+        .map(|boxes| SparseCandidates {
+            boxes: Arc::new(boxes),
+            tiles: Vec::new(),
+        })
+        .collect::<Vec<_>>();
+    let deletes = state.deletes(&fragments, &mut candidates)?;
+    let boxes = candidates.into_iter().map(|c| c.boxes).collect();
+    let fragments = fragments.into_iter().zip(deletes).collect();
+    let cells = units.iter().flat_map(|unit| &unit.tiles);
+    let cells = cells.fold(0_u64, |sum, tile| sum.saturating_add(tile.cells as u64));
+    state.planned(fragments, boxes, units, (None, cells), pruning)
+}
+
+/// Fails unless the tiles of units exist, and have as many cells as the units say.
+fn check_units(
+    spec: &ScanSpec,
+    fragments: &[Arc<Fragment>],
+    boxes: &[TileBoxes],
+    units: &[Arc<SparseUnit>],
+) -> Result<()> {
+    for tile in units.iter().flat_map(|unit| unit.all_tiles()) {
+        let known = fragments
+            .get(tile.fragment)
+            .zip(boxes.get(tile.fragment))
+            .filter(|(_, boxes)| tile.tile.get() < boxes.len());
+        let (fragment, _) = known.ok_or_else(|| unfit("it names a tile that there isn't"))?;
+        if fragment.sparse_tile_cells(tile.tile)? != tile.cells {
+            return Err(unfit("a tile has another number of cells"));
+        }
+    }
+    for unit in units {
+        let cells = unit.tiles.first().map_or(0, |tile| tile.cells);
+        let within = unit.within.as_ref();
+        let lies_within =
+            within.is_none_or(|w| unit.tiles.len() == 1 && w.start <= w.end && w.end <= cells);
+        let dimensions = spec.subarray.ndim();
+        let clips = unit.clip.as_ref().is_none_or(|c| c.ndim() == dimensions);
+        if !lies_within || !clips {
+            return Err(unfit("a unit has cells beyond its tiles"));
+        }
+    }
+    Ok(())
+}
+
 /// The state of planning.
 struct SparsePlan {
     spec: ScanSpec,
@@ -47,26 +109,19 @@ impl SparsePlan {
     async fn plan(&mut self) -> Result<ScanPlan> {
         let table = Arc::clone(&self.spec.table);
         let snapshot = &table.snapshot;
-        let schema = &snapshot.schema;
         self.counts.fragments = snapshot.fragments.len() as u64;
         let touched = snapshot
             .fragments
             .iter()
-            .filter(|f| f.footer.sparse_tile_count > 0 && touches(f, &self.spec.subarray))
+            .filter(|f| f.footer.sparse_tile_count > 0 && f.touches(&self.spec.subarray))
             .cloned()
             .collect::<Vec<_>>();
         self.counts.fragments_pruned = self.counts.fragments - touched.len() as u64;
-        let storage = &snapshot.storage;
         let mut pruning = TilePruning::new(&self.spec);
         let resolves = self.spec.hides_older_versions()
             && (touched.len() > 1 || touched.iter().any(|f| f.footer.has_timestamps));
-        let known = KnownOf {
-            subarray: &self.spec.subarray,
-            pruned_by: &|d| pruning.reads_dimension(d),
-            resolves,
-        };
-        let boxes = touched.iter().map(|f| known.boxes(f, storage));
-        let boxes = try_join_all(boxes).await?;
+        let reads = |d: usize| pruning.reads_dimension(d);
+        let boxes = self.boxes(&touched, resolves, &reads).await?;
         let mut left = Vec::with_capacity(touched.len());
         for (fragment, boxes) in touched.into_iter().zip(boxes) {
             let tiles = self.candidate_tiles(&fragment, &boxes)?;
@@ -86,6 +141,25 @@ impl SparsePlan {
         }
         let deletes = self.deletes(&fragments, &mut candidates)?;
         let units = self.units(&fragments, &candidates, &mut pruning).await?;
+        let proven = pruning.all_proven(&self.spec, &units);
+        let rows = self.row_bounds(&fragments, &candidates, &units, proven);
+        let boxes = candidates.into_iter().map(|c| c.boxes).collect();
+        let fragments = fragments.into_iter().zip(deletes).collect();
+        let units = units.into_iter().map(Arc::new).collect();
+        self.planned(fragments, boxes, units, rows, pruning)
+    }
+
+    /// The plan of units of these fragments.
+    fn planned(
+        &self,
+        fragments: Vec<(Arc<Fragment>, FragmentDeletes)>,
+        boxes: Vec<Arc<TileBoxes>>,
+        units: Vec<Arc<SparseUnit>>,
+        (exact_rows, max_rows): (Option<u128>, u64),
+        pruning: TilePruning,
+    ) -> Result<ScanPlan> {
+        let table = &self.spec.table;
+        let schema = &table.snapshot.schema;
         let compares = units.iter().any(|u| u.versions != CellVersions::None);
         let tested = |column: usize| {
             let is_dimension = column < schema.dimensions.len();
@@ -93,31 +167,43 @@ impl SparsePlan {
         };
         let needed = needed_columns(&self.spec, tested);
         let partly_visible = |f: &Fragment| f.visibility == WindowVisibility::ByCell;
-        let needs_timestamps = compares || fragments.iter().any(|f| partly_visible(f));
-        let proven = pruning.all_proven(&self.spec, &units);
-        let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, &units, proven);
-        let boxes = candidates.iter().map(|c| Arc::clone(&c.boxes));
+        let needs_timestamps = compares || fragments.iter().any(|(f, _)| partly_visible(f));
         let fragments = fragments
             .into_iter()
-            .zip(deletes)
-            .zip(boxes)
+            .zip(&boxes)
             .map(|((fragment, deletes), boxes)| {
-                FragmentScan::new(&table, fragment, &needed, needs_timestamps)?
-                    .with_boxes(boxes)
-                    .with_deletes(&table, deletes)
+                FragmentScan::new(table, fragment, &needed, needs_timestamps)?
+                    .with_boxes(Arc::clone(boxes))
+                    .with_deletes(table, deletes)
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(ScanPlan {
             spec: self.spec.clone(),
             fragments: Arc::new(fragments),
-            boxes: candidates.into_iter().map(|c| c.boxes).collect(),
+            boxes,
             statistics_cache: Arc::new(pruning.statistics_cache),
             prunes_late: pruning.prunes_late,
-            units: PlanUnits::Sparse(units.into_iter().map(Arc::new).collect()),
+            units: PlanUnits::Sparse(units),
             counts: self.counts,
             exact_rows,
             max_rows,
         })
+    }
+
+    /// The boxes of the tiles of fragments, as far as a plan of them needs.
+    async fn boxes(
+        &self,
+        fragments: &[Arc<Fragment>],
+        resolves: bool,
+        pruned_by: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Result<Vec<TileBoxes>> {
+        let storage = &self.spec.table.snapshot.storage;
+        let known = KnownOf {
+            subarray: &self.spec.subarray,
+            pruned_by,
+            resolves,
+        };
+        try_join_all(fragments.iter().map(|f| known.boxes(f, storage))).await
     }
 
     /// Finds the delete conditions that apply to each fragment, and the tiles in which none of them can match a cell.
@@ -346,15 +432,6 @@ impl KnownOf<'_> {
         boxes.look_for_nan(fragment, storage, &looked_at).await?;
         Ok(boxes)
     }
-}
-
-/// Whether the subarray touches the non-empty domain of a fragment.
-fn touches(fragment: &Fragment, subarray: &Subarray) -> bool {
-    let mut dimensions = subarray.dims().iter().enumerate();
-    let written = fragment.footer.non_empty_domain.is_some();
-    written
-        && dimensions
-            .all(|(d, ranges)| ranges.is_all() || fragment.non_empty_range(d).touches(ranges))
 }
 
 /// The ends of a tile's box in a dimension as stored values, if they are known.

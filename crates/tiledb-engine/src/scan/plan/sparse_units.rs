@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::array::fragment::TileIdx;
 use crate::geometry::subarray::Subarray;
 
@@ -15,7 +17,7 @@ const FEWEST_UNITS: u64 = 4;
 const SMALLEST_UNIT_CELLS: u64 = 32 * 1024;
 
 /// A tile of a fragment of the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TileRef {
     /// Index into the plan's fragments.
     pub fragment: usize,
@@ -32,7 +34,7 @@ pub struct TileRef {
 }
 
 /// Where the versions of a cell may lie, of which the newest becomes a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CellVersions {
     /// No cell has several versions.
     None,
@@ -43,7 +45,7 @@ pub enum CellVersions {
 }
 
 /// Tiles that are read together.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SparseUnit {
     /// The tiles whose cells become rows.
     pub tiles: Vec<TileRef>,
