@@ -21,6 +21,7 @@ mod support;
 
 mod changes;
 mod clouds;
+mod cluster;
 mod fuzz;
 mod golden;
 mod hostile;

@@ -153,6 +153,8 @@
 )]
 
 pub mod catalog;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod create;
 mod diff;
 mod dml;
@@ -164,6 +166,8 @@ mod labels;
 pub mod optimizer;
 pub mod options;
 pub mod scan;
+#[cfg(feature = "cluster")]
+mod sent_errors;
 pub mod session;
 mod statements;
 mod stores;

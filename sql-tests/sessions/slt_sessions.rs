@@ -8,6 +8,7 @@ use sqllogictest::{DefaultColumnType, Record};
 
 use crate::slt::places::SltPlaces;
 use crate::slt::{files, runner_in, topic};
+use crate::support::session_shapes::Shape;
 use crate::support::trials::SqlTrial;
 use crate::support::{golden, session_shapes};
 use crate::{block_on, trial};
@@ -43,10 +44,6 @@ const NOT_ROW_BY_ROW: [&str; 2] = ["guards", "run_time_filters"];
 /// Expects the same answers in sessions of other shapes. Plans and settings differ there, and are left out. Neighbours among the files take
 /// turns with the shapes, unless `GOLDEN=each` is set.
 async fn run_otherwise(file: &Path, number: usize) -> Result<(), Failed> {
-    let left_out = |sql: &str| {
-        let first = sql.split_whitespace().next().unwrap_or_default();
-        ["EXPLAIN", "SHOW", "SET", "RESET"].contains(&first.to_ascii_uppercase().as_str())
-    };
     let topic = topic(file);
     let needs_arrays = OF_ARRAYS.contains(&topic.as_str());
     for (turn, shape) in session_shapes::SHAPES.into_iter().enumerate() {
@@ -59,17 +56,27 @@ async fn run_otherwise(file: &Path, number: usize) -> Result<(), Failed> {
         if shape.batch_size < 10 && NOT_ROW_BY_ROW.contains(&topic.as_str()) {
             continue;
         }
-        let places = Arc::new(SltPlaces::local()?);
-        let mut runner = runner_in(&places, shape);
-        for record in sqllogictest::parse_file::<DefaultColumnType>(file)? {
-            if let Record::Query { sql, .. } | Record::Statement { sql, .. } = &record
-                && left_out(sql)
-            {
-                continue;
-            }
-            let outcome = runner.run_async(record).await;
-            outcome.map_err(|e| format!("{}: {}", shape.name, e.display(false)))?;
+        run_in_shape(file, shape).await?;
+    }
+    Ok(())
+}
+
+/// Runs a file in a session of a shape, without what shows plans and settings.
+pub async fn run_in_shape(file: &Path, shape: Shape) -> Result<(), Failed> {
+    let left_out = |sql: &str| {
+        let first = sql.split_whitespace().next().unwrap_or_default();
+        ["EXPLAIN", "SHOW", "SET", "RESET"].contains(&first.to_ascii_uppercase().as_str())
+    };
+    let places = Arc::new(SltPlaces::local()?);
+    let mut runner = runner_in(&places, shape);
+    for record in sqllogictest::parse_file::<DefaultColumnType>(file)? {
+        if let Record::Query { sql, .. } | Record::Statement { sql, .. } = &record
+            && left_out(sql)
+        {
+            continue;
         }
+        let outcome = runner.run_async(record).await;
+        outcome.map_err(|e| format!("{}: {}", shape.name, e.display(false)))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ pub mod aged_store;
 pub mod allocations;
 pub mod array_files;
 pub mod cloud;
+pub mod cluster_workers;
 pub mod faulty_store;
 pub mod fixtures;
 pub mod folders;

@@ -16,7 +16,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::options::settings::TileDbSettings;
 use datafusion_tiledb::{Engine, StoreRegistry};
 
-use crate::support::allocations;
+use crate::support::{allocations, cluster_workers};
 
 /// How a session differs from the usual one.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,8 @@ pub struct Shape {
     pub anew: bool,
     /// Whether tables made by `CREATE EXTERNAL TABLE` are offered filters and limits.
     pushdown: bool,
+    /// The number of workers that run everything that can travel.
+    pub workers: usize,
 }
 
 /// The usual session of these tests.
@@ -47,6 +49,7 @@ pub const USUAL: Shape = Shape {
     special_ways: true,
     anew: false,
     pushdown: true,
+    workers: 0,
 };
 
 const SMALL_POOL: usize = 64 << 20;
@@ -90,6 +93,15 @@ pub const SHAPES: [Shape; 5] = [
 ];
 
 impl Shape {
+    /// The usual session, with so many workers.
+    pub fn with_workers(workers: usize) -> Self {
+        Self {
+            name: "workers",
+            workers,
+            ..USUAL
+        }
+    }
+
     /// Whether its tables are other than those of the library.
     pub fn wraps_tables(&self) -> bool {
         !self.pushdown
@@ -150,6 +162,9 @@ impl Shape {
         let runtime = runtime.build_arc()?;
         let ctx = SessionContext::new_with_config_rt(config, runtime).enable_url_table();
         datafusion_tiledb::register(&ctx).map_err(|e| DataFusionError::External(e.into()))?;
+        if self.workers > 0 {
+            cluster_workers::coordinate(&ctx, self.workers)?;
+        }
         if !self.pushdown {
             let state = ctx.state_ref();
             let mut state = state.write();

@@ -165,6 +165,10 @@ pub(super) fn can_be_read_twice(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if !children.is_empty() {
         return children.into_iter().all(can_be_read_twice);
     }
+    #[cfg(feature = "cluster")]
+    if let Some(leaf) = plan.downcast_ref::<datafusion_distributed::DistributedLeafExec>() {
+        return can_be_read_twice(leaf.original());
+    }
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
         let source = scan.data_source();
         // A pipe has no size.

@@ -32,6 +32,8 @@ pub(crate) use copy::{ArrayFormatFactory, ROWS_READ, TileDbCopyExec, copy_choice
 pub(crate) use global_order::TileDbOrderExec;
 pub(crate) use insert::insert_plan;
 pub(crate) use new_values::value_of;
+#[cfg(feature = "cluster")]
+pub(crate) use node::changes_arrays;
 pub(crate) use plan::{
     delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,
 };

@@ -69,6 +69,22 @@ pub struct StepExec<S> {
     metrics: ExecutionPlanMetricsSet,
 }
 
+/// The names of the nodes of steps.
+#[cfg(feature = "cluster")]
+const STEP_NODES: [&str; 5] = [
+    "TileDbChangesExec",
+    "TileDbCopyExec",
+    "TileDbOrderExec",
+    "TileDbRemoveExec",
+    "TileDbWriteExec",
+];
+
+/// Whether a node is that of a step of a statement that changes arrays.
+#[cfg(feature = "cluster")]
+pub(crate) fn changes_arrays(plan: &dyn ExecutionPlan) -> bool {
+    STEP_NODES.contains(&plan.name())
+}
+
 impl<S> StepExec<S> {
     /// The step of the node.
     pub(crate) fn step(&self) -> &S {

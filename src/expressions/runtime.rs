@@ -79,6 +79,18 @@ impl PushedFilters {
         }
     }
 
+    /// Filters of a task of a scan.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn of_task(exact: Vec<PhysicalExprRef>, dynamic: Vec<PhysicalExprRef>) -> Self {
+        Self { exact, dynamic }
+    }
+
+    /// Those of operators that learn while the query runs.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn dynamic(&self) -> &[PhysicalExprRef] {
+        &self.dynamic
+    }
+
     /// Those that are evaluated on every row.
     pub(crate) fn exact(&self) -> &[PhysicalExprRef] {
         &self.exact

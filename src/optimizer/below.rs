@@ -19,7 +19,7 @@ use crate::optimizer::PlanRef;
 use crate::scan::source::TileDbSource;
 
 /// The plan with another input.
-pub(super) fn with_child(plan: &PlanRef, child: PlanRef) -> Result<PlanRef> {
+pub(crate) fn with_child(plan: &PlanRef, child: PlanRef) -> Result<PlanRef> {
     with_children(plan, vec![child])
 }
 
@@ -172,7 +172,7 @@ pub(super) fn over_scan(
 }
 
 /// The scan of an array, if the node is one.
-pub(super) fn scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
+pub(crate) fn scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
     let scan = plan.downcast_ref::<DataSourceExec>()?;
     scan.data_source().downcast_ref::<TileDbSource>()
 }

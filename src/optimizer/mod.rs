@@ -44,6 +44,11 @@ use crate::options::settings::TileDbSettings;
 use crate::statements::stored_bits::StoredBits;
 use crate::table::session::rebuild;
 
+#[cfg(feature = "cluster")]
+pub(crate) use self::below::{scan as scan_of, with_child};
+#[cfg(feature = "cluster")]
+pub(crate) use self::guards::hiding::{HiddenClaims, HidingExec};
+
 type RuleRef = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
 type PlanRef = Arc<dyn ExecutionPlan>;

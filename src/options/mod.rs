@@ -16,6 +16,7 @@ mod network;
 mod read_only;
 pub mod secrets;
 pub mod settings;
+mod task_bytes;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub(crate) use byte_sizes::{byte_size, scaled};
 pub(crate) use disk_cache::DiskCacheSettings;
 pub(crate) use home::expand_home;
 pub(crate) use network::SharedLimits;
+pub(crate) use task_bytes::TaskBytes;
 
 pub(crate) use keys::{
     COPY_OPTIONS, has_prefix, is_creation, is_known, is_of_copy, is_secret, unknown_of,

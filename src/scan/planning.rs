@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
@@ -11,8 +12,10 @@ use tiledb_engine::array::snapshot::{Snapshot, SnapshotSuccessor};
 use tiledb_engine::array::table::ArrayTable;
 use tiledb_engine::geometry::subarray::Subarray;
 use tiledb_engine::memory::budget::MemoryBudget;
+use tiledb_engine::scan::plan::share::ScanShare;
 use tiledb_engine::scan::shown::ShownColumns;
 use tiledb_engine::scan::{Predicate, ScanPlan, ScanSpec, ScanWays};
+use tiledb_engine::storage::Storage;
 
 use crate::error::is_conflict;
 use crate::error::to_datafusion_error;
@@ -51,13 +54,32 @@ impl ScanValue {
 impl ScanRequest {
     /// Opens the array and plans the scan, with the fragments that are named alone.
     pub(crate) async fn open(&self, runtime: &ArrayRuntime) -> tiledb_engine::Result<TileDbSource> {
-        let options = &self.query.options;
-        let mut storage = group_storage(locate(&self.root, runtime)?, options, runtime)?;
-        if self.root != self.uri {
-            storage = storage.of_member(locate(&self.uri, runtime)?);
-        }
+        let storage = self.storage(runtime)?;
         let snapshot = Snapshot::open(&storage, self.seen.window).await?;
-        let table = shown(snapshot.only(&self.seen)?, options)?;
+        let (table, labels) = self.table(snapshot.only(&self.seen)?)?;
+        let query = Arc::new(self.query.clone());
+        let source = query.plan(Arc::new(table), &labels, runtime).await;
+        source.map_err(unplanned)
+    }
+
+    /// Where the array lies.
+    pub(crate) fn storage(&self, runtime: &ArrayRuntime) -> tiledb_engine::Result<Storage> {
+        let options = &self.query.options;
+        let storage = group_storage(locate(&self.root, runtime)?, options, runtime)?;
+        Ok(if self.root == self.uri {
+            storage
+        } else {
+            storage.of_member(locate(&self.uri, runtime)?)
+        })
+    }
+
+    /// The table of a snapshot of the array; fails if it has other columns than the request was made for.
+    pub(crate) fn table(
+        &self,
+        snapshot: Snapshot,
+    ) -> tiledb_engine::Result<(ArrayTable, LabelColumns)> {
+        let options = &self.query.options;
+        let table = shown(snapshot, options)?;
         let labels = LabelColumns::of_table(&table, options.empty_cells)?;
         if labels.schema() != &self.query.schema {
             return Err(tiledb_engine::Error::conflict(
@@ -65,12 +87,13 @@ impl ScanRequest {
             )
             .with("array", &self.uri));
         }
-        let query = Arc::new(self.query.clone());
-        let source = query.plan(Arc::new(table), &labels, runtime).await;
-        source.map_err(|e| {
-            tiledb_engine::Error::invalid("the scan cannot be planned again").with_source(e)
-        })
+        Ok((table, labels))
     }
+}
+
+/// The error for a scan that is planned from values.
+pub(crate) fn unplanned(error: DataFusionError) -> tiledb_engine::Error {
+    tiledb_engine::Error::invalid("the scan cannot be planned again").with_source(error)
 }
 
 /// A snapshot as the table that the options make of it.
@@ -179,6 +202,17 @@ impl ScanQuery {
         labels: &LabelColumns,
         runtime: &ArrayRuntime,
     ) -> Result<PlannedScan> {
+        self.planned_units(table, labels, None, runtime).await
+    }
+
+    /// As [`planned`](Self::planned), with the units of a share, if there is one.
+    pub(crate) async fn planned_units(
+        &self,
+        table: Arc<ArrayTable>,
+        labels: &LabelColumns,
+        share: Option<ScanShare>,
+        runtime: &ArrayRuntime,
+    ) -> Result<PlannedScan> {
         self.check_readable(&table, labels)?;
         let (mut subarray, residual) = self.ranges(&table)?;
         let of_labels = &self.filters.of_labels;
@@ -233,7 +267,11 @@ impl ScanQuery {
                 cell_search: self.settings.enable_cell_search,
             },
         };
-        let mut plan = ScanPlan::new(spec).await.map_err(unplanned)?;
+        let plan = match share {
+            Some(share) => ScanPlan::of_share(spec, share).await,
+            None => ScanPlan::new(spec).await,
+        };
+        let mut plan = plan.map_err(unplanned)?;
         if let Some((order, rows)) = &self.first_cells {
             plan = plan.first_cells(order, *rows).unwrap_or(plan);
         }

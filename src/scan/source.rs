@@ -159,6 +159,56 @@ impl TileDbSource {
         alone.then(|| (region.as_ref(), self.planned.predicate.as_ref()))
     }
 
+    /// What the query asks of the array.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn query(&self) -> &ScanQuery {
+        &self.query
+    }
+
+    /// Whether rows have dimension labels, or are chosen by them.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn uses_labels(&self) -> bool {
+        self.planned.labels.is_some() || !self.query.filters.of_labels.is_empty()
+    }
+
+    /// The filters of operators that learn while the query runs.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn dynamic_filters(&self) -> &[Arc<dyn PhysicalExpr>] {
+        self.filters.dynamic()
+    }
+
+    /// The columns of the declared order of rows: index and direction.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn order_columns(&self) -> Vec<(usize, arrow::compute::SortOptions)> {
+        let order = self.arrangement.row_order().into_iter();
+        let terms = order.flat_map(|order| order.terms());
+        terms.map(|term| (term.shown, term.options)).collect()
+    }
+
+    /// About how many bytes of what is left to read are decoded. Where metadata answer a part, their statistics are loaded first.
+    #[cfg(feature = "cluster")]
+    pub(crate) async fn bytes_left(&self) -> tiledb_engine::Result<u64> {
+        Ok(match self.remaining() {
+            Some(remaining) => remaining.split().await?.left.all_bytes(),
+            None => self.plan().all_bytes(),
+        })
+    }
+
+    /// The number of units, or of ranges where partitions are ranges.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn unit_count(&self) -> u64 {
+        match self.mode() {
+            ScanMode::Ranges { .. } => self.arrangement.partition_count() as u64,
+            _ => self.plan().unit_count(),
+        }
+    }
+
+    /// The number of partitions.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn partition_count(&self) -> usize {
+        self.arrangement.partition_count()
+    }
+
     /// Whether the rows are exactly the cells of the plan, and have no other columns.
     pub(crate) fn rows_are_cells(&self) -> bool {
         let asked_more = self.fetch.is_some() || self.filters.removes_rows();

@@ -9,11 +9,9 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::error::DataFusionError;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion_proto::physical_plan::from_proto::parse_physical_expr_with_converter;
-use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
 use datafusion_proto::physical_plan::{
     DefaultPhysicalProtoConverter, PhysicalExtensionCodec, PhysicalPlanDecodeContext,
+    PhysicalProtoConverterExtension,
 };
 use datafusion_proto::protobuf::{self, PhysicalExprNode};
 use prost::Message as _;
@@ -22,10 +20,12 @@ use tiledb_engine::array::snapshot::SnapshotContents;
 use tiledb_engine::scan::plan::first_cells::DimensionOrder;
 use tiledb_engine::{Error, Result};
 
+use crate::expressions::shape::PhysicalExprRef;
 use crate::options::TableOptions;
 use crate::options::settings::TileDbSettings;
 use crate::scan::query::{ScanFilters, ScanQuery, ScanRequest};
 use crate::scan::source::{ScanMode, ScanValue};
+use crate::scan::task::{ScanTask, TaskPart};
 
 /// The release that wrote the bytes.
 const RELEASE: &str = concat!("datafusion-tiledb ", env!("CARGO_PKG_VERSION"));
@@ -51,29 +51,30 @@ struct WireScan {
     settings: TileDbSettings,
     mode: ScanMode,
     filters: Vec<ExprBytes>,
+    /// Filters of operators that run on the same machine.
+    dynamic: Vec<ExprBytes>,
     fetch: Option<usize>,
     preserve_order: bool,
     tells_bounds: bool,
+    /// The part that one machine reads; `None` if all of it.
+    part: Option<TaskPart>,
 }
 
-impl ScanValue {
-    /// The scan as bytes; `codec` writes what is not DataFusion's own in its conditions.
-    ///
-    /// Fails if a condition cannot be written.
-    pub fn to_bytes(&self, codec: &dyn PhysicalExtensionCodec) -> Result<Vec<u8>> {
-        let expr_to_bytes = |expr: &Arc<dyn PhysicalExpr>| expr_to_bytes(expr, codec);
-        let query = &self.request.query;
+impl WireScan {
+    fn of(value: &ScanValue, task: Option<&ScanTask>, exprs: &ExprWriter<'_>) -> Result<Self> {
+        let query = &value.request.query;
         let of_labels = query
             .filters
             .of_labels
             .iter()
-            .map(|(label, expr)| Ok((*label, expr_to_bytes(expr)?)));
+            .map(|(label, expr)| Ok((*label, exprs.write(expr)?)));
         let schema = protobuf::Schema::try_from(query.schema.as_ref())
             .map_err(|e| unwritable("the columns of the table", e))?;
-        let scan = WireScan {
-            uri: self.request.uri.clone(),
-            root: self.request.root.clone(),
-            seen: self.request.seen.clone(),
+        let dynamic = task.iter().flat_map(|task| &task.dynamic);
+        Ok(Self {
+            uri: value.request.uri.clone(),
+            root: value.request.root.clone(),
+            seen: value.request.seen.clone(),
             options: query.options.clone(),
             schema: schema.encode_to_vec(),
             projection: query.projection.clone(),
@@ -81,33 +82,36 @@ impl ScanValue {
                 .filters
                 .of_array
                 .as_ref()
-                .map(expr_to_bytes)
+                .map(|expr| exprs.write(expr))
                 .transpose()?,
             of_labels: of_labels.collect::<Result<_>>()?,
             limit: query.limit,
             first_cells: query.first_cells.clone(),
             partitions: query.partitions,
             settings: query.settings.clone(),
-            mode: self.mode.clone(),
-            filters: self
+            mode: value.mode.clone(),
+            filters: value
                 .filters
                 .iter()
-                .map(expr_to_bytes)
+                .map(|expr| exprs.write(expr))
                 .collect::<Result<_>>()?,
-            fetch: self.fetch,
-            preserve_order: self.preserve_order,
-            tells_bounds: self.tells_bounds,
-        };
-        let release = postcard::to_stdvec(RELEASE);
-        let release = release.map_err(|e| unwritable("the release", e))?;
-        postcard::to_extend(&scan, release).map_err(|e| unwritable("the scan", e))
+            dynamic: dynamic
+                .map(|expr| exprs.write(expr))
+                .collect::<Result<_>>()?,
+            fetch: value.fetch,
+            preserve_order: value.preserve_order,
+            tells_bounds: value.tells_bounds,
+            part: task.map(|task| task.part.clone()),
+        })
     }
 
-    /// The scan that [`to_bytes`](Self::to_bytes) wrote. `context` knows the functions that its conditions call, and the results
-    /// of scalar subqueries that they name.
-    ///
-    /// Fails if another release wrote the bytes, or if they aren't a scan.
-    pub fn from_bytes(bytes: &[u8], context: &PhysicalPlanDecodeContext<'_>) -> Result<Self> {
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        let release = postcard::to_stdvec(RELEASE);
+        let release = release.map_err(|e| unwritable("the release", e))?;
+        postcard::to_extend(self, release).map_err(|e| unwritable("the scan", e))
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let release = postcard::take_from_bytes::<&str>(bytes);
         let (release, bytes) = release.map_err(|e| unreadable("its release", e))?;
         if release != RELEASE {
@@ -115,67 +119,141 @@ impl ScanValue {
                 "a scan was written by {release:?} and is read by {RELEASE:?}: run the same release on all machines"
             )));
         }
-        let scan: WireScan = postcard::from_bytes(bytes).map_err(|e| unreadable("it", e))?;
-        let schema = protobuf::Schema::decode(scan.schema.as_slice())
+        postcard::from_bytes(bytes).map_err(|e| unreadable("it", e))
+    }
+
+    /// The scan, with the filters that learn while the query runs, and the part that a task reads.
+    fn read(
+        self,
+        exprs: &ExprReader<'_>,
+    ) -> Result<(ScanValue, Vec<PhysicalExprRef>, Option<TaskPart>)> {
+        let schema = protobuf::Schema::decode(self.schema.as_slice())
             .map_err(|e| unreadable("the columns of the table", e))?;
         let schema =
             Schema::try_from(&schema).map_err(|e| unreadable("the columns of the table", e))?;
-        let expr = |bytes: ExprBytes| expr_from_bytes(&bytes, context, &schema);
-        let of_labels = scan.of_labels.into_iter();
+        let expr = |bytes: ExprBytes| exprs.read(&bytes, &schema);
+        let of_labels = self.of_labels.into_iter();
         let filters = ScanFilters {
-            of_array: scan.of_array.map(expr).transpose()?,
+            of_array: self.of_array.map(expr).transpose()?,
             of_labels: of_labels
                 .map(|(label, bytes)| Ok((label, expr(bytes)?)))
                 .collect::<Result<_>>()?,
         };
-        let pushed = scan.filters.into_iter().map(expr).collect::<Result<_>>()?;
+        let pushed = self.filters.into_iter().map(expr).collect::<Result<_>>()?;
+        let dynamic = self.dynamic.into_iter().map(expr).collect::<Result<_>>()?;
         let query = ScanQuery {
-            options: scan.options,
+            options: self.options,
             schema: Arc::new(schema),
-            projection: scan.projection,
+            projection: self.projection,
             filters,
-            limit: scan.limit,
-            first_cells: scan.first_cells,
-            partitions: scan.partitions,
-            settings: scan.settings,
+            limit: self.limit,
+            first_cells: self.first_cells,
+            partitions: self.partitions,
+            settings: self.settings,
         };
-        Ok(Self {
+        let value = ScanValue {
             request: ScanRequest {
-                uri: scan.uri,
-                root: scan.root,
-                seen: scan.seen,
+                uri: self.uri,
+                root: self.root,
+                seen: self.seen,
                 query,
             },
-            mode: scan.mode,
+            mode: self.mode,
             filters: pushed,
-            fetch: scan.fetch,
-            preserve_order: scan.preserve_order,
-            tells_bounds: scan.tells_bounds,
+            fetch: self.fetch,
+            preserve_order: self.preserve_order,
+            tells_bounds: self.tells_bounds,
+        };
+        Ok((value, dynamic, self.part))
+    }
+}
+
+impl ScanValue {
+    /// The scan as bytes; `codec` writes what is not DataFusion's own in its conditions.
+    ///
+    /// Fails if a condition cannot be written.
+    pub fn to_bytes(&self, codec: &dyn PhysicalExtensionCodec) -> Result<Vec<u8>> {
+        let converter = &DefaultPhysicalProtoConverter {};
+        WireScan::of(self, None, &ExprWriter { codec, converter })?.to_bytes()
+    }
+
+    /// The scan that [`to_bytes`](Self::to_bytes) wrote. `context` knows the functions that its conditions call, and the results
+    /// of scalar subqueries that they name.
+    ///
+    /// Fails if another release wrote the bytes, or if they aren't a scan.
+    pub fn from_bytes(bytes: &[u8], context: &PhysicalPlanDecodeContext<'_>) -> Result<Self> {
+        let converter = &DefaultPhysicalProtoConverter {};
+        let exprs = ExprReader { context, converter };
+        let (value, ..) = WireScan::from_bytes(bytes)?.read(&exprs)?;
+        Ok(value)
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl ScanTask {
+    /// The task as bytes. The filters of operators that run on the same machine are those that `converter` has written already.
+    ///
+    /// Fails if a condition cannot be written.
+    pub(crate) fn to_bytes(
+        &self,
+        codec: &dyn PhysicalExtensionCodec,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Vec<u8>> {
+        let exprs = ExprWriter { codec, converter };
+        WireScan::of(&self.scan, Some(self), &exprs)?.to_bytes()
+    }
+
+    /// The task that [`to_bytes`](Self::to_bytes) wrote.
+    ///
+    /// Fails if another release wrote the bytes, or if they aren't a task.
+    pub(crate) fn from_bytes(
+        bytes: &[u8],
+        context: &PhysicalPlanDecodeContext<'_>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Self> {
+        let exprs = ExprReader { context, converter };
+        let (scan, dynamic, part) = WireScan::from_bytes(bytes)?.read(&exprs)?;
+        let part = part.ok_or_else(|| Error::corrupt("a task of a scan without its part"))?;
+        Ok(Self {
+            scan,
+            dynamic,
+            part,
         })
     }
 }
 
-fn expr_to_bytes(
-    expr: &Arc<dyn PhysicalExpr>,
-    codec: &dyn PhysicalExtensionCodec,
-) -> Result<ExprBytes> {
-    let node = serialize_physical_expr(expr, codec)
-        .map_err(|e| unwritable(format!("the condition {expr}"), e))?;
-    Ok(node.encode_to_vec())
+/// Writes expressions.
+struct ExprWriter<'a> {
+    codec: &'a dyn PhysicalExtensionCodec,
+    converter: &'a dyn PhysicalProtoConverterExtension,
 }
 
-fn expr_from_bytes(
-    bytes: &[u8],
-    context: &PhysicalPlanDecodeContext<'_>,
-    schema: &Schema,
-) -> Result<Arc<dyn PhysicalExpr>> {
-    PhysicalExprNode::decode(bytes)
-        .map_err(|e| DataFusionError::External(e.into()))
-        .and_then(|node| {
-            let converter = DefaultPhysicalProtoConverter {};
-            parse_physical_expr_with_converter(&node, schema, context, &converter)
-        })
-        .map_err(|e| unreadable("a condition", e))
+impl ExprWriter<'_> {
+    fn write(&self, expr: &PhysicalExprRef) -> Result<ExprBytes> {
+        let node = self
+            .converter
+            .physical_expr_to_proto(expr, self.codec)
+            .map_err(|e| unwritable(format!("the condition {expr}"), e))?;
+        Ok(node.encode_to_vec())
+    }
+}
+
+/// Reads expressions.
+struct ExprReader<'a> {
+    context: &'a PhysicalPlanDecodeContext<'a>,
+    converter: &'a dyn PhysicalProtoConverterExtension,
+}
+
+impl ExprReader<'_> {
+    fn read(&self, bytes: &[u8], schema: &Schema) -> Result<PhysicalExprRef> {
+        PhysicalExprNode::decode(bytes)
+            .map_err(|e| DataFusionError::External(e.into()))
+            .and_then(|node| {
+                self.converter
+                    .proto_to_physical_expr(&node, schema, self.context)
+            })
+            .map_err(|e| unreadable("a condition", e))
+    }
 }
 
 type WireErrorSource = Box<dyn std::error::Error + Send + Sync>;

@@ -10,11 +10,15 @@ use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreMode;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_options::MaxRows;
+#[cfg(feature = "cluster")]
+use datafusion_tiledb::cluster::worker_urls::WorkerUrls;
 use datafusion_tiledb::options::cache_bytes;
 
 use crate::check::CheckArgs;
 use crate::maintain::{ConsolidateArgs, VacuumArgs};
 use crate::printing::OutputFormat;
+#[cfg(feature = "cluster")]
+use crate::worker::{TrustArgs, WorkerArgs};
 
 /// The text that `--version` prints after the name of the program.
 pub static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -158,6 +162,16 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_cache_size)]
     pub cache_size: Option<String>,
 
+    /// Run queries on these workers, by URLs with commas between them
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "URLS")]
+    pub workers: Option<WorkerUrls>,
+
+    /// How workers and coordinators know each other.
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    pub trust: TrustArgs,
+
     /// Print the requests made to storage: disabled, summary or trace
     #[arg(long, value_name = "MODE", default_value_t = InstrumentedObjectStoreMode::Disabled)]
     pub object_store_profiling: InstrumentedObjectStoreMode,
@@ -194,6 +208,10 @@ pub enum ProgramTask {
 
     /// Remove files that were replaced or left over
     Vacuum(VacuumArgs),
+
+    /// Run parts of queries for sessions with --workers, until Ctrl-C
+    #[cfg(feature = "cluster")]
+    Worker(WorkerArgs),
 }
 
 impl Args {

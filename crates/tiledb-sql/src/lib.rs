@@ -8,7 +8,7 @@
 //! command line gives, and `places` gives its paths names.
 //! `script` cuts text into statements and commands, `input` runs them one after the other, `execute` runs the plan of a statement,
 //! and `printing` prints rows. `watch`, `progress`, `interrupt` and `cooperation` work while a statement runs. `commands` and `describe` are the shell's
-//! own commands, with `variables` and other `programs`; `check` and `maintain` are its subcommands.
+//! own commands, with `variables` and other `programs`; `check`, `maintain` and `worker` are its subcommands.
 //! `repl` is the interactive loop with `editing`, `completion` and `resizing`, `stores` and `stdin` make object stores, and `report` turns errors
 //! into sentences, with a `caret` under the place of a syntax error.
 #![allow(
@@ -48,6 +48,8 @@ mod stores;
 mod text;
 mod variables;
 mod watch;
+#[cfg(feature = "cluster")]
+mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

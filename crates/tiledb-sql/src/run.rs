@@ -20,6 +20,8 @@ impl Shell {
                 return self.consolidate(consolidate).await;
             }
             Some(ProgramTask::Vacuum(vacuum)) => return self.vacuum(vacuum).await,
+            #[cfg(feature = "cluster")]
+            Some(ProgramTask::Worker(worker)) => return self.work(worker, &args.trust).await,
             None => {}
         }
         self.is_interactive = args.is_session() && io::stdin().is_terminal();

@@ -36,6 +36,8 @@ use crate::printing::{Pager, Printing, ResultOutput, TableWidth};
 use crate::shell::Shell;
 use crate::stores::ShellStores;
 use crate::watch::{StatementWatch, TaskWatchedPlanner};
+#[cfg(feature = "cluster")]
+use crate::worker::use_workers;
 
 /// Twice DataFusion's. A task that collects rows from several threads is woken for each batch, so larger batches save a quarter
 /// of the time of reading a hundred million rows. Four columns of such a batch still fit into the cache of a core.
@@ -161,6 +163,10 @@ pub async fn open(args: &Args) -> Result<Shell> {
     };
     let ctx = parts.open().await?;
     set_cache(&ctx, args)?;
+    #[cfg(feature = "cluster")]
+    if let Some(workers) = &args.workers {
+        use_workers(&ctx, workers, &args.trust)?;
+    }
 
     let printing = Printing {
         format: args.format,

@@ -30,6 +30,7 @@ use datafusion::physical_plan::execution_plan::{
     ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
 };
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -39,7 +40,7 @@ use tiledb_engine::stats::trust::SumRounding;
 
 use self::answers::AnsweredAggregates;
 use crate::error::to_datafusion_error;
-use crate::optimizer::below::{PassedNodes, ScanPath, scan, with_child};
+use crate::optimizer::below::{PassedNodes, ScanPath, scan as scan_below, with_child};
 use crate::options::AggregateFrom;
 use crate::scan::claims::{ScanClaims, checked};
 use crate::scan::source::TileDbSource;
@@ -69,13 +70,7 @@ pub(super) fn from_metadata(
     if !source.rows_are_cells() {
         return Ok(None);
     }
-    let projections = path
-        .projections()
-        .map(|projection| {
-            let exprs = projection.expr().iter();
-            exprs.map(|e| Arc::clone(&e.expr)).collect()
-        })
-        .collect::<Vec<_>>();
+    let projections = path.projections().map(expressions).collect::<Vec<_>>();
     let Some(answers) = AnsweredAggregates::new(partial.aggr_expr(), &projections, source.plan())?
     else {
         return Ok(None);
@@ -85,7 +80,7 @@ pub(super) fn from_metadata(
         return Ok(None);
     };
     let partial = with_child(plan, path.over(source)?)?;
-    Ok(TileDbAggregateExec::new(partial, answers).map(|node| Arc::new(node) as _))
+    Ok(TileDbAggregateExec::new(partial, Some(answers)).map(|node| Arc::new(node) as _))
 }
 
 /// Adds one partial state, of the tiles that metadata answer, to the states of the tiles that are read.
@@ -94,16 +89,32 @@ pub struct TileDbAggregateExec {
     /// The partial aggregate over the rest of the scan.
     input: Arc<dyn ExecutionPlan>,
     /// The scan below the input, which reads the tiles that metadata do not answer.
-    scan: TileDbSource,
-    answers: AnsweredAggregates,
+    scan: AnsweringScan,
+    /// The aggregates; `None` on a worker, which finds them when the scan is open.
+    answers: Option<AnsweredAggregates>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
+/// The scan below.
+#[derive(Debug, Clone)]
+enum AnsweringScan {
+    Planned(Box<TileDbSource>),
+    /// That of a task, which is planned when it is opened.
+    #[cfg(feature = "cluster")]
+    OfTask(crate::scan::task_scan::OpeningScan),
+}
+
 impl TileDbAggregateExec {
+    /// The node over a partial aggregate of a task's scan; `None` if there is no such scan below.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn of_task(input: Arc<dyn ExecutionPlan>) -> Option<Self> {
+        Self::new(input, None)
+    }
+
     /// `None` if the scan below the input is not in the mode that leaves out such tiles.
-    fn new(input: Arc<dyn ExecutionPlan>, answers: AnsweredAggregates) -> Option<Self> {
-        let scan = scan_of_remaining(&input)?.clone();
+    fn new(input: Arc<dyn ExecutionPlan>, answers: Option<AnsweredAggregates>) -> Option<Self> {
+        let scan = scan_of_remaining(&input)?;
         // The properties of the input's rows are dropped, because the added row may differ from them.
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
@@ -121,10 +132,11 @@ impl TileDbAggregateExec {
     }
 
     /// The state of the tiles that metadata answer; empty if there are none.
-    fn answered(&self) -> SendableRecordBatchStream {
+    fn answered(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let schema = self.input.schema();
         let own = Arc::clone(&schema);
         let (scan, answers) = (self.scan.clone(), self.answers.clone());
+        let partial = Arc::clone(&self.input);
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, 0);
         let (tiles, rows) = (
             counter("tiles_from_metadata"),
@@ -133,7 +145,12 @@ impl TileDbAggregateExec {
         let time = MetricBuilder::new(&self.metrics).subset_time("metadata_time", 0);
         let state = async move {
             let timer = time.timer();
-            let Some(remaining) = scan.settled_remaining().await else {
+            let scan = scan.planned(&context).await?;
+            let answers = match answers {
+                Some(answers) => Some(answers),
+                None => answers_of(&partial, &scan)?,
+            };
+            let (Some(remaining), Some(answers)) = (scan.settled_remaining().await, answers) else {
                 return internal_err!("the scan below is not of what metadata leave");
             };
             let split = remaining.split().await.map_err(to_datafusion_error)?;
@@ -157,18 +174,79 @@ impl TileDbAggregateExec {
     }
 }
 
+impl AnsweringScan {
+    /// The scan; that of a task is opened first.
+    async fn planned(&self, context: &Arc<TaskContext>) -> Result<TileDbSource> {
+        match self {
+            Self::Planned(source) => {
+                let _ = context;
+                Ok(TileDbSource::clone(source))
+            }
+            #[cfg(feature = "cluster")]
+            Self::OfTask(scan) => {
+                let opened: Arc<dyn ExecutionPlan> = scan.source(context).await?;
+                match scan_below(&opened) {
+                    Some(source) => Ok(source.clone()),
+                    None => internal_err!("the scan of a task is that of an array"),
+                }
+            }
+        }
+    }
+
+    /// The number of tiles that metadata may answer, if that is known.
+    fn candidates(&self) -> usize {
+        match self {
+            Self::Planned(source) => source.remaining().map_or(0, |tiles| tiles.candidates()),
+            #[cfg(feature = "cluster")]
+            Self::OfTask(_) => 0,
+        }
+    }
+}
+
+/// The aggregates of a partial aggregate over the scan of a task, which lies below projections only.
+fn answers_of(
+    partial: &Arc<dyn ExecutionPlan>,
+    scan: &TileDbSource,
+) -> Result<Option<AnsweredAggregates>> {
+    let Some(aggregate) = partial.downcast_ref::<AggregateExec>() else {
+        return Ok(None);
+    };
+    let (mut projections, mut below) = (Vec::new(), aggregate.input());
+    while let Some(projection) = below.downcast_ref::<ProjectionExec>() {
+        projections.push(expressions(projection));
+        below = projection.input();
+    }
+    AnsweredAggregates::new(aggregate.aggr_expr(), &projections, scan.plan())
+}
+
+fn expressions(projection: &ProjectionExec) -> Vec<Arc<dyn PhysicalExpr>> {
+    let exprs = projection.expr().iter();
+    exprs.map(|e| Arc::clone(&e.expr)).collect()
+}
+
 /// The scan below of the tiles that metadata do not answer.
-fn scan_of_remaining(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
-    if let Some(source) = scan(plan) {
-        return source.remaining().map(|_| source);
+fn scan_of_remaining(plan: &Arc<dyn ExecutionPlan>) -> Option<AnsweringScan> {
+    if let Some(source) = scan_below(plan) {
+        let remains = source.remaining().is_some();
+        return remains.then(|| AnsweringScan::Planned(Box::new(source.clone())));
+    }
+    #[cfg(feature = "cluster")]
+    if let Some(task) = plan.downcast_ref::<crate::scan::task_scan::TaskScanExec>() {
+        return Some(AnsweringScan::OfTask(task.opening()));
+    }
+    #[cfg(feature = "cluster")]
+    if let Some(leaf) = plan.downcast_ref::<datafusion_distributed::DistributedLeafExec>() {
+        return scan_of_remaining(leaf.original());
     }
     plan.children().into_iter().find_map(scan_of_remaining)
 }
 
 impl DisplayAs for TileDbAggregateExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let names = self.answers.names().collect::<Vec<_>>().join(", ");
-        let tiles = self.scan.remaining().map_or(0, |tiles| tiles.candidates());
+        let answers = self.answers.iter();
+        let names = answers.flat_map(|answers| answers.names());
+        let names = names.collect::<Vec<_>>().join(", ");
+        let tiles = self.scan.candidates();
         match format {
             DisplayFormatType::TreeRender => {
                 let names = names.replace(|c: char| !c.is_ascii(), "?");
@@ -235,12 +313,12 @@ impl ExecutionPlan for TileDbAggregateExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let read = self.input.execute(partition, context)?;
+        let read = self.input.execute(partition, Arc::clone(&context))?;
         let states = match partition {
             ANSWERING_PARTITION => Box::pin(RecordBatchStreamAdapter::new(
                 self.input.schema(),
                 // The scan may be planned again until it has given rows or ended, so what metadata answer comes last.
-                read.chain(self.answered()),
+                read.chain(self.answered(context)),
             )),
             _ => read,
         };

@@ -44,6 +44,8 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PlanProperties,
 };
 use futures::{StreamExt, TryStreamExt, stream};
+#[cfg(feature = "cluster")]
+use serde::{Deserialize, Serialize};
 
 use self::numbers::KeySpan;
 use self::table::GroupTable;
@@ -199,6 +201,11 @@ fn columns_of_scan(
 /// With more groups than this, their states are passed on to be merged, because more would not fit in the caches.
 const MOST_GROUPS: usize = 1 << 16;
 
+/// The ranges of the keys of a [`TileDbGroupsExec`], as values.
+#[cfg(feature = "cluster")]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct GroupSpans(Vec<KeySpan>);
+
 /// A partial aggregate over rows that come in runs, or whose keys are integers in small ranges.
 #[derive(Debug, Clone)]
 pub struct TileDbGroupsExec {
@@ -217,6 +224,29 @@ impl TileDbGroupsExec {
             spans,
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl TileDbGroupsExec {
+    /// The aggregate that it replaces.
+    pub(crate) fn partial(&self) -> &Arc<AggregateExec> {
+        &self.partial
+    }
+
+    /// The ranges of the keys.
+    pub(crate) fn spans(&self) -> GroupSpans {
+        GroupSpans(self.spans.clone())
+    }
+
+    /// The node that replaces an aggregate; `None` if it isn't one, or if the spans aren't those of its keys.
+    pub(crate) fn of_parts(partial: Arc<dyn ExecutionPlan>, spans: &GroupSpans) -> Option<Self> {
+        let partial = Arc::downcast::<AggregateExec>(partial).ok()?;
+        let keys = partial.group_expr().expr().len();
+        let fit =
+            spans.0.is_empty() || (spans.0.len() == keys && KeySpan::slots(&spans.0).is_some());
+        let replaces = *partial.mode() == AggregateMode::Partial && only_needs_states(&partial);
+        (fit && replaces).then(|| Self::new(partial, spans.0.clone()))
     }
 }
 

@@ -12,6 +12,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion::physical_plan::aggregates::group_values::GroupValues;
+use serde::{Deserialize, Serialize};
 
 /// The most slots in a table. Each takes four bytes, and the used ones should stay in the processor's caches.
 const MOST_SLOTS: usize = 1 << 20;
@@ -24,7 +25,7 @@ const COMING: u32 = u32::MAX - 1;
 const NO_SLOT: u32 = u32::MAX;
 
 /// A range of integers that have slots. NULL has the first slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeySpan {
     /// The smallest integer, converted by [`KeyInteger::bits`].
     first: u64,

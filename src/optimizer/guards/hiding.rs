@@ -16,13 +16,14 @@ use datafusion::physical_plan::filter_pushdown::{
 };
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use serde::{Deserialize, Serialize};
 
 use super::join_columns::JoinColumns;
 use crate::optimizer::PlanRef;
 
 /// The things that a [`HidingExec`] hides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum HiddenClaims {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum HiddenClaims {
     /// The statistics of these columns.
     Statistics(Arc<[usize]>),
     /// The orders that the nodes above require, from the input.
@@ -66,14 +67,14 @@ impl HiddenClaims {
 
 /// Passes rows on unchanged, and hides some of the plan's properties.
 #[derive(Debug)]
-pub(super) struct HidingExec {
+pub(crate) struct HidingExec {
     input: PlanRef,
     hidden: HiddenClaims,
     properties: Arc<PlanProperties>,
 }
 
 impl HidingExec {
-    pub(super) fn new(input: PlanRef, hidden: HiddenClaims) -> Self {
+    pub(crate) fn new(input: PlanRef, hidden: HiddenClaims) -> Self {
         Self {
             properties: hidden.of(input.properties()),
             input,
@@ -85,7 +86,7 @@ impl HidingExec {
         &self.input
     }
 
-    pub(super) fn hidden(&self) -> &HiddenClaims {
+    pub(crate) fn hidden(&self) -> &HiddenClaims {
         &self.hidden
     }
 }

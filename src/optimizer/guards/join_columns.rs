@@ -13,10 +13,11 @@ use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec,
     SymmetricHashJoinExec,
 };
+use serde::{Deserialize, Serialize};
 
 /// The columns of a join's output with fewer properties than DataFusion declares.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct JoinColumns {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JoinColumns {
     /// The columns of a side whose order the join doesn't keep.
     unordered: HashSet<usize>,
     /// The columns that are NULL in rows without a match.

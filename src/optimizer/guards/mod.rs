@@ -27,7 +27,7 @@
 pub(super) mod casts;
 pub(super) mod empty_subqueries;
 pub(super) mod fields;
-mod hiding;
+pub(super) mod hiding;
 pub(super) mod join_claims;
 mod join_columns;
 pub(super) mod limits;

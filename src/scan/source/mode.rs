@@ -4,8 +4,12 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+#[cfg(feature = "distributed")]
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
+#[cfg(feature = "distributed")]
+use datafusion::common::Statistics;
 use datafusion::common::{ScalarValue, SplitPoint};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
@@ -26,6 +30,8 @@ use super::runs::CurrentScan;
 use super::{PlannedScan, TileDbSource};
 use crate::expressions::runtime::PushedFilters;
 use crate::scan::query::ScanRequest;
+#[cfg(feature = "distributed")]
+use crate::scan::task::{ScanTask, TaskPart, TaskUnits};
 
 /// How a scan goes about its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -150,6 +156,43 @@ impl ScanMode {
     }
 }
 
+#[cfg(feature = "distributed")]
+impl ScanMode {
+    /// The units of a task in this mode. Those of an ordered scan are in order already.
+    fn arrange_task(&self, plan: &Arc<ScanPlan>, part: &TaskPart) -> Result<ScanArrangement> {
+        let unfit = || Error::corrupt("a task of a scan doesn't fit the mode of the scan");
+        let mut partitions = plan.partitions(part.partitions);
+        let end = plan.unit_count();
+        partitions.resize(part.partitions.max(1), end..end);
+        let shared = match (self, &part.units) {
+            (Self::Plain | Self::Ordered { .. }, TaskUnits::Share(_)) => UnitsState::Nothing,
+            (Self::BestFirst(wanted), TaskUnits::Share(_)) => {
+                let order = UnitOrder::new(wanted.clone(), partitions.clone());
+                UnitsState::Order(Arc::new(order))
+            }
+            (Self::Remaining { asked, rounding }, TaskUnits::Share(_)) => {
+                let remaining = RemainingScan::new(Arc::clone(plan), Arc::clone(asked), *rounding)?;
+                UnitsState::Remaining(Arc::new(remaining.unwrap_or_else(|| {
+                    RemainingScan::of(Arc::clone(plan), Vec::new(), Arc::clone(asked), *rounding)
+                })))
+            }
+            (Self::Ranges { cuts, .. }, TaskUnits::Ranges { first, count }) => {
+                let ranges = RangePartitions::new(cuts, plan).ok_or_else(unfit)?;
+                let ranges = ranges.some(*first, *count, part.partitions);
+                UnitsState::Ranges(Arc::new(ranges))
+            }
+            _ => return Err(unfit()),
+        };
+        Ok(ScanArrangement {
+            mode: self.clone(),
+            plan: Arc::clone(plan),
+            partitions,
+            shared,
+            current_scan: Arc::default(),
+        })
+    }
+}
+
 impl ScanArrangement {
     /// The number of partitions.
     pub(super) fn partition_count(&self) -> usize {
@@ -197,6 +240,10 @@ impl ScanArrangement {
 #[derive(Debug)]
 pub(super) struct RangePartitions {
     keys: Vec<u64>,
+    /// The number of the first range, if only some are read.
+    first: usize,
+    /// How many ranges are read. Partitions after them are empty.
+    count: usize,
     values: Vec<ScalarValue>,
     /// The scan of each partition, planned when it is opened.
     parts: Vec<OnceCell<Arc<ScanPlan>>>,
@@ -210,8 +257,22 @@ impl RangePartitions {
         Some(Self {
             values: values.collect::<datafusion::common::Result<_>>().ok()?,
             parts: (0..=cuts.keys.len()).map(|_| OnceCell::new()).collect(),
+            first: 0,
+            count: cuts.keys.len() + 1,
             keys: cuts.keys.clone(),
         })
+    }
+
+    /// Only `count` of the ranges, as the first of so many partitions.
+    #[cfg(feature = "distributed")]
+    fn some(self, first: usize, count: usize, partitions: usize) -> Self {
+        let all = self.keys.len() + 1;
+        Self {
+            first: first.min(all),
+            count: count.min(all - first.min(all)),
+            parts: (0..partitions).map(|_| OnceCell::new()).collect(),
+            ..self
+        }
     }
 
     /// The number of partitions.
@@ -222,8 +283,14 @@ impl RangePartitions {
     /// The part of the scan that a partition reads.
     pub(super) async fn part(&self, plan: &ScanPlan, partition: usize) -> Result<Arc<ScanPlan>> {
         let cut = |number: Option<usize>| self.keys.get(number?).copied();
-        let (from, to) = (cut(partition.checked_sub(1)), cut(Some(partition)));
-        let planned = async || plan.range_part(from, to).await.map(Arc::new);
+        let range = partition.saturating_add(self.first);
+        let (from, to) = (cut(range.checked_sub(1)), cut(Some(range)));
+        let planned = async || {
+            if partition >= self.count {
+                return Ok(Arc::new(plan.without_units()));
+            }
+            plan.range_part(from, to).await.map(Arc::new)
+        };
         let part = match self.parts.get(partition) {
             Some(part) => part.get_or_try_init(planned).await?,
             None => return Err(Error::internal("there is no such partition")),
@@ -235,11 +302,16 @@ impl RangePartitions {
     pub(super) fn unit_count(&self, plan: &ScanPlan) -> u64 {
         let share = plan.unit_count().div_ceil((self.parts.len() as u64).max(1));
         let units = |part: &OnceCell<Arc<ScanPlan>>| part.get().map_or(share, |p| p.unit_count());
-        self.parts.iter().map(units).fold(0, u64::saturating_add)
+        let parts = self.parts.iter().take(self.count);
+        parts.map(units).fold(0, u64::saturating_add)
     }
 
     /// The declared partitioning, if the leading dimension is `column` of the output.
     pub(super) fn partitioning(&self, column: Column) -> Option<Partitioning> {
+        if self.parts.len() != self.keys.len() + 1 || self.first > 0 {
+            // The ranges of a task, which are some of all.
+            return None;
+        }
         let ordering = LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(column) as _)])?;
         let points = self
             .values
@@ -387,6 +459,25 @@ impl TileDbSource {
             preserve_order: self.preserve_order,
             tells_bounds: self.tells_bounds.load(Ordering::Relaxed),
         }
+    }
+
+    /// This plain scan of a task's units in the mode and with the filters and limits of the task. Its plan has the units of the
+    /// task, in the order of the mode.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn for_task(self, task: &ScanTask) -> Result<Self> {
+        let value = &task.scan;
+        let arrangement = value.mode.arrange_task(self.plan(), &task.part)?;
+        // Nothing is known of a part.
+        let unknown = Statistics::new_unknown(&self.planned.schema);
+        Ok(Self {
+            arrangement,
+            statistics: Arc::new(OnceLock::from(Arc::new(unknown))),
+            filters: PushedFilters::of_task(value.filters.clone(), task.dynamic.clone()),
+            fetch: value.fetch,
+            preserve_order: value.preserve_order,
+            tells_bounds: Arc::new(false.into()),
+            ..self
+        })
     }
 
     /// This plain scan of a value's request in the mode and with the filters and limits of the value.

@@ -1,0 +1,76 @@
+//! Answers of workers beside those of one process.
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::prelude::SessionContext;
+use datafusion_tiledb::execute;
+use libtest_mimic::Failed;
+
+use crate::support::session_shapes::{Shape, USUAL};
+trial!(large_scans);
+/// Scans, groups, joins and orders of arrays that are cut.
+async fn large_scans() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().display().to_string();
+    let plain = USUAL.context()?;
+    for sql in [
+        "CREATE EXTERNAL TABLE sparse (x BIGINT, kind VARCHAR, v DOUBLE, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$P/sparse' \
+         OPTIONS ('tiledb.capacity' '1000', 'tiledb.dim.x.domain' '[0, 1000000]')",
+        "INSERT INTO sparse SELECT value, 'k' || (value % 7), value / 2.0 FROM generate_series(0, 199999)",
+        "INSERT INTO sparse SELECT value * 3, 'z', -1.0 FROM generate_series(0, 9999)",
+        "DELETE FROM sparse WHERE x % 1000 = 5",
+        "COPY (SELECT value AS x, arrow_cast('k' || (value % 7), 'Dictionary(Int8, Utf8)') AS kind, value AS v FROM generate_series(0, 99999)) \
+         TO '$P/enumerated' STORED AS TILEDB PARTITIONED BY (x)",
+        "CREATE EXTERNAL TABLE dense (y BIGINT, x BIGINT, a DOUBLE, b BIGINT, PRIMARY KEY (y, x)) STORED AS TILEDB LOCATION '$P/dense' \
+         OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[0, 399]', 'tiledb.dim.x.domain' '[0, 399]', 'tiledb.dim.y.tile' '20', 'tiledb.dim.x.tile' '20')",
+        "INSERT INTO dense SELECT value / 400, value % 400, value AS a, value AS b FROM generate_series(0, 159999)",
+        "INSERT INTO dense SELECT value / 50 + 100, value % 50, -1 AS a, -1 AS b FROM generate_series(0, 2499)",
+    ] {
+        execute(&plain, &sql.replace("$P", &place))
+            .await?
+            .collect()
+            .await?;
+    }
+    let clusters = [1, 2, 4].map(|workers| Shape::with_workers(workers).context());
+    let mut distributed = 0;
+    for sql in [
+        "SELECT count(*) AS n, sum(v) AS s, min(x) AS a, max(x) AS b FROM '$P/sparse'",
+        "SELECT count(*) AS n, avg(a) AS m, max(b) AS b FROM '$P/dense' WHERE y BETWEEN 3 AND 377",
+        "SELECT kind, count(*) AS n, sum(v) AS s FROM '$P/sparse' GROUP BY kind ORDER BY kind",
+        "SELECT kind, count(*) AS n, sum(v) AS s FROM '$P/enumerated' GROUP BY kind ORDER BY kind",
+        "SELECT * FROM '$P/sparse' WHERE v < 0 ORDER BY x",
+        "SELECT * FROM '$P/sparse' ORDER BY v DESC, x LIMIT 7",
+        "SELECT y, sum(a) AS s FROM '$P/dense' GROUP BY y ORDER BY y",
+        "SELECT * FROM '$P/dense' WHERE b % 1000 = 7 ORDER BY y, x",
+        "SELECT * FROM '$P/dense' ORDER BY y DESC, x DESC LIMIT 5",
+        "SELECT s.kind, count(*) AS n, sum(e.v) AS v FROM '$P/sparse' AS s JOIN '$P/enumerated' AS e ON s.x = e.x GROUP BY s.kind ORDER BY 1",
+        "SELECT count(*) AS n FROM '$P/sparse' AS s LEFT JOIN '$P/enumerated' AS e ON s.x = e.x AND e.kind = 'k3' WHERE e.x IS NULL",
+        "SELECT count(DISTINCT kind) AS n FROM '$P/sparse'",
+        "SELECT x, row_number() OVER (PARTITION BY kind ORDER BY x) AS r FROM '$P/sparse' WHERE x < 100 ORDER BY x",
+        "SELECT kind FROM '$P/sparse' WHERE x < 10 UNION ALL SELECT kind FROM '$P/enumerated' WHERE x > 99990 ORDER BY kind",
+        "SELECT count(*) AS n FROM '$P/sparse' WHERE x IN (SELECT b FROM '$P/dense' WHERE b > 1000)",
+        "SELECT count(*) AS n FROM '$P/sparse' WHERE v > (SELECT avg(v) FROM '$P/enumerated')",
+    ] {
+        let sql = sql.replace("$P", &place);
+        let expected = shown(&plain, &sql).await?;
+        for ctx in &clusters {
+            let ctx = ctx.as_ref().map_err(ToString::to_string)?;
+            let found = shown(ctx, &sql)
+                .await
+                .map_err(|e| format!("{sql}: {}", e.message().unwrap_or_default()))?;
+            if found != expected {
+                return Err(format!("{sql}\n{found}\nexpected\n{expected}").into());
+            }
+            let plan = shown(ctx, &format!("EXPLAIN {sql}")).await?;
+            distributed += usize::from(plan.contains("tasks=2"));
+        }
+    }
+    if distributed < 12 {
+        return Err(format!("only {distributed} queries ran on two workers").into());
+    }
+    Ok(())
+}
+
+async fn shown(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
+    let batches = execute(ctx, sql).await?.collect().await?;
+    Ok(pretty_format_batches(&batches)?.to_string())
+}

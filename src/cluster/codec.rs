@@ -1,0 +1,175 @@
+//! The nodes that we put into plans, as bytes.
+//!
+//! The bytes begin with the release, so that a worker refuses those of another one. Conditions and filters that operators share are
+//! written with the converter that writes the plan: only so do they share them again on the worker.
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::{Result, exec_datafusion_err, not_impl_err};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion_proto::physical_plan::{
+    PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf::{self, PhysicalPlanNode};
+use prost::Message as _;
+use serde::{Deserialize, Serialize};
+
+use super::RELEASE;
+use crate::error::to_datafusion_error;
+use crate::optimizer::aggregate::TileDbAggregateExec;
+use crate::optimizer::group_by::{GroupSpans, TileDbGroupsExec};
+use crate::optimizer::{HiddenClaims, HidingExec, scan_of, with_child};
+use crate::scan::task::ScanTask;
+use crate::scan::task_scan::TaskScanExec;
+
+/// Writes and reads our nodes.
+#[derive(Debug)]
+pub(super) struct TileDbCodec;
+
+/// A node, without its inputs.
+#[derive(Debug, Serialize, Deserialize)]
+enum WireNode {
+    Scan {
+        /// The schema of the rows, as protocol buffers.
+        schema: Vec<u8>,
+        /// The columns of the order: index, descending, NULL first.
+        order: Vec<(usize, bool, bool)>,
+        task: Vec<u8>,
+    },
+    Aggregate,
+    Groups {
+        spans: GroupSpans,
+        /// The partial aggregate over an empty input of the same columns, as protocol buffers.
+        partial: Vec<u8>,
+    },
+    Hiding(HiddenClaims),
+}
+
+impl TileDbCodec {
+    fn node(
+        &self,
+        node: &Arc<dyn ExecutionPlan>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<WireNode> {
+        if let Some(scan) = node.downcast_ref::<TaskScanExec>() {
+            return self.scan(scan, converter);
+        }
+        if let Some(source) = scan_of(node) {
+            let mut whole = TaskScanExec::of_source(source, 1)?;
+            let whole = whole
+                .pop()
+                .ok_or_else(|| exec_datafusion_err!("a scan of no task"))?;
+            return self.scan(&whole, converter);
+        }
+        if node.is::<TileDbAggregateExec>() {
+            return Ok(WireNode::Aggregate);
+        }
+        if let Some(groups) = node.downcast_ref::<TileDbGroupsExec>() {
+            let partial = Arc::clone(groups.partial()) as Arc<dyn ExecutionPlan>;
+            let empty = Arc::new(EmptyExec::new(groups.partial().input().schema()));
+            let partial = with_child(&partial, empty)?;
+            let partial = converter.execution_plan_to_proto(&partial, self)?;
+            return Ok(WireNode::Groups {
+                spans: groups.spans(),
+                partial: partial.encode_to_vec(),
+            });
+        }
+        if let Some(hiding) = node.downcast_ref::<HidingExec>() {
+            return Ok(WireNode::Hiding(hiding.hidden().clone()));
+        }
+        not_impl_err!("{} can't be sent to a worker", node.name())
+    }
+
+    fn scan(
+        &self,
+        scan: &TaskScanExec,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<WireNode> {
+        let schema = protobuf::Schema::try_from(scan.schema().as_ref())?;
+        let order = scan.order().iter();
+        let order = order.map(|(column, by)| (*column, by.descending, by.nulls_first));
+        let task = scan.task().to_bytes(self, converter);
+        Ok(WireNode::Scan {
+            schema: schema.encode_to_vec(),
+            order: order.collect(),
+            task: task.map_err(to_datafusion_error)?,
+        })
+    }
+}
+
+impl PhysicalExtensionCodec for TileDbCodec {
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        buf: &mut Vec<u8>,
+        proto_converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let node = self.node(&node, proto_converter)?;
+        let written = postcard::to_stdvec(&(RELEASE, node));
+        let written = written.map_err(|e| exec_datafusion_err!("a node can't be written: {e}"))?;
+        buf.extend(written);
+        Ok(())
+    }
+
+    fn try_decode(
+        &self,
+        buf: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        ctx: &TaskContext,
+        proto_converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let wrong =
+            |what: &str| exec_datafusion_err!("a plan from another machine is damaged: {what}");
+        let (release, rest) =
+            postcard::take_from_bytes::<&str>(buf).map_err(|_| wrong("it has no release"))?;
+        if release != RELEASE {
+            return Err(exec_datafusion_err!(
+                "a plan was written by {release:?} and is read by {RELEASE:?}: run the same release on all machines"
+            ));
+        }
+        let node = postcard::from_bytes(rest).map_err(|e| wrong(&e.to_string()))?;
+        let context = PhysicalPlanDecodeContext::new(ctx, self);
+        let only_input = || match inputs {
+            [input] => Ok(Arc::clone(input)),
+            _ => Err(wrong("a node has another number of inputs")),
+        };
+        Ok(match node {
+            WireNode::Scan {
+                schema,
+                order,
+                task,
+            } => {
+                let schema = protobuf::Schema::decode(schema.as_slice())
+                    .map_err(|e| wrong(&e.to_string()))?;
+                let schema = Schema::try_from(&schema)?;
+                let order = order.into_iter().map(|(column, descending, nulls_first)| {
+                    let by = SortOptions {
+                        descending,
+                        nulls_first,
+                    };
+                    (column, by)
+                });
+                let task = ScanTask::from_bytes(&task, &context, proto_converter);
+                let task = task.map_err(to_datafusion_error)?;
+                Arc::new(TaskScanExec::new(task, Arc::new(schema), order.collect())?)
+            }
+            WireNode::Aggregate => {
+                let node = TileDbAggregateExec::of_task(only_input()?);
+                Arc::new(node.ok_or_else(|| wrong("an aggregate has no scan below"))?)
+            }
+            WireNode::Groups { spans, partial } => {
+                let partial = PhysicalPlanNode::decode(partial.as_slice())
+                    .map_err(|e| wrong(&e.to_string()))?;
+                let partial = proto_converter.proto_to_execution_plan(&partial, &context)?;
+                let partial = with_child(&partial, only_input()?)?;
+                let node = TileDbGroupsExec::of_parts(partial, &spans);
+                Arc::new(node.ok_or_else(|| wrong("it groups without an aggregate"))?)
+            }
+            WireNode::Hiding(hidden) => Arc::new(HidingExec::new(only_input()?, hidden)),
+        })
+    }
+}

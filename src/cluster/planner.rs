@@ -1,0 +1,226 @@
+//! The planner of a session with workers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, internal_datafusion_err, internal_err};
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use datafusion_distributed::{DistributedExec, SessionStateBuilderExt};
+
+use super::explain::explained;
+use super::stages::check_stages;
+use super::tasks::TaskSettings;
+use crate::dml::changes_arrays;
+use crate::optimizer::scan_of;
+
+type PlannerRef = Arc<dyn QueryPlanner + Send + Sync>;
+
+/// Plans queries for workers, if they are large enough and all of their stages can travel.
+#[derive(Debug)]
+pub(super) struct ClusterPlanner {
+    /// The planner of a session without workers.
+    plain: PlannerRef,
+}
+
+impl ClusterPlanner {
+    pub(super) fn new(plain: PlannerRef) -> Self {
+        Self { plain }
+    }
+}
+
+/// The plan for workers, and why it runs in this process although it could be cut.
+pub(super) async fn distributed(
+    plan: Arc<dyn ExecutionPlan>,
+    session: &dyn Session,
+) -> Result<(Arc<dyn ExecutionPlan>, Option<String>)> {
+    if !plan.exists(|node| Ok(scan_of(node).is_some()))? {
+        return Ok((plan, None));
+    }
+    if changes_arrays(plan.as_ref()) {
+        return with_distributed_input(plan, session).await;
+    }
+    // The parts of a recursive query run again and again, and stages run once.
+    if plan.exists(|node| Ok(node.is::<RecursiveQueryExec>()))? {
+        let reason = "a recursive query runs its parts again and again".to_owned();
+        return Ok((plan, Some(reason)));
+    }
+    let planner = engine_of(Arc::clone(&plan))?;
+    let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
+        produce_one_row: false,
+        schema: Arc::new(DFSchema::empty()),
+    });
+    let cut = planner.create_physical_plan(&nothing, session).await?;
+    if !cut.exists(|node| Ok(node.is::<DistributedExec>()))? {
+        return Ok((plan, None));
+    }
+    match check_stages(&cut, &session.task_ctx()) {
+        Ok(()) => Ok((Arc::new(ClusterExec { plan: cut }), None)),
+        Err(reason) => {
+            log::debug!("a query runs in this process: {reason}");
+            Ok((plan, Some(reason.strip_backtrace())))
+        }
+    }
+}
+
+/// A step of a statement that changes arrays, which runs in this process, with rows that may come from workers.
+async fn with_distributed_input(
+    plan: Arc<dyn ExecutionPlan>,
+    session: &dyn Session,
+) -> Result<(Arc<dyn ExecutionPlan>, Option<String>)> {
+    let ordered = plan.required_input_ordering().iter().any(Option::is_some);
+    let input = match plan.children()[..] {
+        [input] => Arc::clone(input),
+        _ => return Ok((plan, None)),
+    };
+    // Workers give the rows of all partitions in one, whose order is lost.
+    if ordered && input.output_partitioning().partition_count() > 1 {
+        return Ok((plan, None));
+    }
+    let (input, reason) = Box::pin(distributed(input, session)).await?;
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Ok((plan.replace_children(vec![input], options)?, reason))
+}
+
+/// A planner of the engine that cuts a plan.
+fn engine_of(plan: Arc<dyn ExecutionPlan>) -> Result<PlannerRef> {
+    let mut builder = SessionStateBuilder::new()
+        .with_query_planner(Arc::new(AlreadyPlanned(plan)))
+        .with_distributed_planner();
+    let planner = builder.query_planner().take();
+    planner.ok_or_else(|| internal_datafusion_err!("the engine has no planner"))
+}
+
+/// Gives a plan that was made before.
+#[derive(Debug)]
+struct AlreadyPlanned(Arc<dyn ExecutionPlan>);
+
+#[async_trait]
+impl QueryPlanner for AlreadyPlanned {
+    async fn create_physical_plan(
+        &self,
+        _: &LogicalPlan,
+        _: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::clone(&self.0))
+    }
+}
+
+#[async_trait]
+impl QueryPlanner for ClusterPlanner {
+    async fn create_physical_plan(
+        &self,
+        logical_plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plain = self
+            .plain
+            .create_physical_plan(logical_plan, session)
+            .await?;
+        if let LogicalPlan::Explain(explain) = logical_plan {
+            let explained_plan = self
+                .plain
+                .create_physical_plan(&explain.plan, session)
+                .await;
+            let planned = match explained_plan {
+                Ok(plan) => distributed(plan, session).await,
+                Err(error) => Err(error),
+            };
+            return Ok(explained(plain, planned));
+        }
+        let (plan, _) = distributed(plain, session).await?;
+        Ok(plan)
+    }
+}
+
+/// A plan of which workers run parts. It gives them the settings that the session has when it runs.
+#[derive(Debug)]
+pub(super) struct ClusterExec {
+    plan: Arc<dyn ExecutionPlan>,
+}
+
+impl ClusterExec {
+    pub(super) fn plan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.plan
+    }
+}
+
+impl DisplayAs for ClusterExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("ClusterExec")
+    }
+}
+
+impl ExecutionPlan for ClusterExec {
+    fn name(&self) -> &'static str {
+        "ClusterExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.plan.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.plan]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match <[_; 1]>::try_from(children) {
+            Ok([plan]) => Ok(Arc::new(Self { plan })),
+            Err(children) => internal_err!("ClusterExec has one input, not {}", children.len()),
+        }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let mut config = context.session_config().clone();
+        let batch_size = config.batch_size();
+        config
+            .options_mut()
+            .extensions
+            .insert(TaskSettings { batch_size });
+        let context = TaskContext::new(
+            context.task_id(),
+            context.session_id(),
+            config,
+            context.scalar_functions().clone(),
+            context.higher_order_functions().clone(),
+            context.aggregate_functions().clone(),
+            context.window_functions().clone(),
+            context.runtime_env(),
+        );
+        self.plan.execute(partition, Arc::new(context))
+    }
+}
