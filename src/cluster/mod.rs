@@ -15,6 +15,7 @@
 pub mod channels;
 mod codec;
 mod explain;
+mod orders;
 mod planner;
 mod stages;
 mod tasks;

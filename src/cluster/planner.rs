@@ -19,6 +19,7 @@ use datafusion::physical_plan::{
 use datafusion_distributed::{DistributedExec, SessionStateBuilderExt};
 
 use super::explain::explained;
+use super::orders::sorted_behind_exchanges;
 use super::stages::check_stages;
 use super::tasks::TaskSettings;
 use crate::dml::changes_arrays;
@@ -55,7 +56,7 @@ pub(super) async fn distributed(
         let reason = "a recursive query runs its parts again and again".to_owned();
         return Ok((plan, Some(reason)));
     }
-    let planner = engine_of(Arc::clone(&plan))?;
+    let planner = engine_of(sorted_behind_exchanges(&plan)?)?;
     let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
         produce_one_row: false,
         schema: Arc::new(DFSchema::empty()),

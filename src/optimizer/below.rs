@@ -24,7 +24,7 @@ pub(crate) fn with_child(plan: &PlanRef, child: PlanRef) -> Result<PlanRef> {
 }
 
 /// The plan with other inputs.
-pub(super) fn with_children(plan: &PlanRef, children: Vec<PlanRef>) -> Result<PlanRef> {
+pub(crate) fn with_children(plan: &PlanRef, children: Vec<PlanRef>) -> Result<PlanRef> {
     Arc::clone(plan).replace_children(
         children,
         ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),

@@ -45,7 +45,7 @@ use crate::statements::stored_bits::StoredBits;
 use crate::table::session::rebuild;
 
 #[cfg(feature = "cluster")]
-pub(crate) use self::below::{scan as scan_of, with_child};
+pub(crate) use self::below::{scan as scan_of, with_child, with_children};
 #[cfg(feature = "cluster")]
 pub(crate) use self::guards::hiding::{HiddenClaims, HidingExec};
 

@@ -165,7 +165,8 @@ impl TileDbSource {
             TaskPart {
                 files: snapshot.files(&names),
                 units: TaskUnits::Ranges { first, count },
-                partitions: each,
+                // A single partition would keep its order through an exchange of rows, which isn't kept between machines.
+                partitions: each.max(2),
             }
         });
         parts.collect()
