@@ -106,10 +106,21 @@ fn named(message: String, worker: &Url) -> String {
     format!("worker {worker}: {message}")
 }
 
-/// The text of an error without the words that only its enums need.
+/// The text of an error without the words that only its enums, and those of its transport, need.
 fn plain(text: &str) -> String {
     let text = text.strip_prefix("Execution error: ").unwrap_or(text);
-    text.strip_prefix("External error: ")
+    let text = text.strip_prefix("External error: ").unwrap_or(text);
+    if ["h2 protocol error", "transport error", "connection error"]
+        .iter()
+        .any(|broken| text.contains(broken))
+    {
+        return "the connection broke off: the process there was stopped, or isn't a worker of this release".to_owned();
+    }
+    // A status of gRPC: `code: '…', message: "…", source: …`.
+    let message = text.split_once("message: \"").map(|(_, rest)| rest);
+    let message = message.and_then(|rest| Some(rest.split_once('"')?.0));
+    message
+        .filter(|_| text.starts_with("code: "))
         .unwrap_or(text)
         .to_owned()
 }

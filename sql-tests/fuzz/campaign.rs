@@ -32,6 +32,8 @@ pub struct Campaign {
     end: Option<Instant>,
     /// After so many failures there is enough to mend.
     failures: usize,
+    /// The number of workers that run the statements.
+    workers: usize,
 }
 
 /// What came of the cases so far.
@@ -57,12 +59,19 @@ impl Campaign {
             numbers: 0..statements,
             end: None,
             failures: FAILURES,
+            workers: 0,
         }
     }
 
     /// Goes on until so many cases have failed.
     pub fn until_failures(mut self, failures: u64) -> Self {
         self.failures = failures as usize;
+        self
+    }
+
+    /// Runs the statements on so many workers.
+    pub fn on_workers(mut self, workers: u64) -> Self {
+        self.workers = workers as usize;
         self
     }
 
@@ -73,6 +82,7 @@ impl Campaign {
             numbers: number..number + 1,
             end: None,
             failures: FAILURES,
+            workers: 0,
         }
     }
 
@@ -83,6 +93,7 @@ impl Campaign {
             numbers: 0..u64::MAX / 2,
             end: Some(Instant::now() + time),
             failures: FAILURES,
+            workers: 0,
         }
     }
 
@@ -90,7 +101,7 @@ impl Campaign {
     pub fn run(&self) -> Result<(), String> {
         let (shelf, open, counts) = (Shelf::new(), Open::default(), Mutex::new(Counts::default()));
         let next = AtomicU64::new(self.numbers.start / ROUND);
-        let parts = Parts::new().map_err(|e| e.to_string())?;
+        let parts = Parts::with_workers(self.workers).map_err(|e| e.to_string())?;
         let started = Instant::now();
         thread::scope(|scope| {
             for worker in 0..THREADS {

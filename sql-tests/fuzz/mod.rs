@@ -38,13 +38,19 @@ const FIXED_SEED: u64 = 20_261_122;
 
 trial!(fixed_seed);
 fn fixed_seed() -> Result<(), Failed> {
-    run(number("SEED").unwrap_or(FIXED_SEED))
+    run(number("SEED").unwrap_or(FIXED_SEED), 0)
+}
+
+trial!(on_workers);
+/// The statements run on two workers, as far as they can.
+fn on_workers() -> Result<(), Failed> {
+    run(number("SEED").unwrap_or(FIXED_SEED), 2)
 }
 
 trial!(fresh_seed);
 fn fresh_seed() -> Result<(), Failed> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    run(now.map_or(0, |now| now.as_secs()))
+    run(now.map_or(0, |now| now.as_secs()), 0)
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -54,7 +60,7 @@ fn number(name: &str) -> Option<u64> {
         .ok()
 }
 
-fn run(seed: u64) -> Result<(), Failed> {
+fn run(seed: u64, workers: u64) -> Result<(), Failed> {
     let only = std::env::var("TILEDB_FUZZ_ONLY").ok();
     let only = only.and_then(|only| {
         let (seed, number) = only.split_once(':')?;
@@ -65,6 +71,7 @@ fn run(seed: u64) -> Result<(), Failed> {
         (None, Some(statements)) => Campaign::of(seed, statements),
         (None, None) => Campaign::lasting(seed, Duration::from_secs(SECONDS)),
     };
+    let campaign = campaign.on_workers(number("WORKERS").unwrap_or(workers));
     let campaign = match number("FAILURES") {
         Some(failures) => campaign.until_failures(failures),
         None => campaign,

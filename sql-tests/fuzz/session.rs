@@ -25,6 +25,7 @@ use datafusion_tiledb::optimizer;
 use datafusion_tiledb::options::settings::TileDbSettings;
 
 use crate::fuzz::forget::Forget;
+use crate::support::cluster_workers;
 use crate::support::rng::Rng;
 
 const BATCHES: [usize; 8] = [1, 2, 7, 64, 1_000, 4_096, 8_192, 16_384];
@@ -236,7 +237,11 @@ impl Shape {
         for (key, value) in &self.settings {
             config = config.set_str(key, value);
         }
-        parts.context(config, self.pool_bytes, arrays)
+        let ctx = parts.context(config, self.pool_bytes, arrays)?;
+        if arrays && parts.workers > 0 {
+            cluster_workers::coordinate(&ctx, parts.workers)?;
+        }
+        Ok(ctx)
     }
 }
 
@@ -346,9 +351,17 @@ pub struct Parts {
     plain: SessionState,
     arrays: SessionState,
     reference: SessionState,
+    /// The number of workers of the sessions with arrays.
+    workers: usize,
 }
 
 impl Parts {
+    /// The parts of sessions with so many workers.
+    pub fn with_workers(workers: usize) -> Result<Self> {
+        let parts = Self::new()?;
+        Ok(Self { workers, ..parts })
+    }
+
     pub fn new() -> Result<Self> {
         let arrays = SessionContext::new();
         datafusion_tiledb::register(&arrays).map_err(|e| DataFusionError::External(e.into()))?;
@@ -385,6 +398,7 @@ impl Parts {
             reference: reference.build(),
             arrays: arrays.state(),
             plain,
+            workers: 0,
         })
     }
 

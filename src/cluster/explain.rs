@@ -10,9 +10,6 @@ use datafusion_distributed::display_plan_ascii;
 
 use super::planner::ClusterExec;
 
-/// The step of planning that EXPLAIN shows if a query could have been distributed.
-const STEP: &str = "distribution";
-
 /// EXPLAIN of a query that was `planned` for workers, from that of the query in one process.
 pub(super) fn explained(
     plain: Arc<dyn ExecutionPlan>,
@@ -34,13 +31,17 @@ pub(super) fn explained(
                 }
             }
         }
-        Ok((_, Some(reason))) => shown.push(step(format!("stays in this process: {reason}"))),
-        Err(error) => shown.push(step(format!("fails: {}", error.strip_backtrace()))),
+        Ok((_, Some(reason))) => note(&mut shown, &format!("runs in this process: {reason}")),
+        Err(error) => note(&mut shown, &format!("fails: {}", error.strip_backtrace())),
     }
     Arc::new(ExplainExec::new(explain.schema(), shown, explain.verbose()))
 }
 
-fn step(text: String) -> StringifiedPlan {
-    let optimizer_name = STEP.to_owned();
-    StringifiedPlan::new(PlanType::OptimizedPhysicalPlan { optimizer_name }, text)
+/// Adds a line to the final plan.
+fn note(shown: &mut [StringifiedPlan], line: &str) {
+    let plans = shown.iter_mut();
+    for shown in plans.filter(|shown| shown.plan_type == PlanType::FinalPhysicalPlan) {
+        let plan = shown.plan.trim_end();
+        shown.plan = Arc::new(format!("{plan}\n{line}\n"));
+    }
 }

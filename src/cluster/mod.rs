@@ -16,15 +16,18 @@ pub mod channels;
 mod codec;
 mod explain;
 mod orders;
+mod pauses;
 mod planner;
 mod stages;
 mod tasks;
 pub mod trust;
 pub mod worker;
 pub mod worker_urls;
+mod workers_function;
 
 use std::sync::Arc;
 
+use datafusion::catalog::TableFunction;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use datafusion_distributed::{DistributedExt, SessionStateBuilderExt};
@@ -35,6 +38,8 @@ use self::planner::ClusterPlanner;
 use self::tasks::{TaskCounts, TaskScans};
 use self::trust::ClusterTrust;
 use self::worker_urls::WorkerUrls;
+use self::workers_function::WorkersFunction;
+use crate::options::settings::TileDbSettings;
 use crate::table::session::rebuild;
 use crate::{Error, Result};
 
@@ -45,7 +50,7 @@ pub(crate) const RELEASE: &str = concat!("datafusion-tiledb ", env!("CARGO_PKG_V
 ///
 /// Call it when the builder has its configuration, catalogs and rules. Queries on arrays whose scans decode fewer bytes than the
 /// setting `tiledb.bytes_per_task`, and what can't travel, run in the process as before. So do statements that change arrays; what
-/// they read may be read by workers.
+/// they read may be read by workers. The setting `tiledb.enable_enumerated_groups` is off, because grouping by codes doesn't travel.
 ///
 /// ```no_run
 /// use datafusion::execution::SessionStateBuilder;
@@ -93,9 +98,22 @@ fn fill(builder: &mut SessionStateBuilder, workers: WorkerUrls, trust: ClusterTr
     let mut equipped = crate::equip(std::mem::take(builder))?;
     let plain = equipped.query_planner().clone();
     let plain = plain.ok_or_else(|| Error::internal("the session has no planner for arrays"))?;
+    // Expressions of ours don't travel: the engine's codec passes none on.
+    let options = equipped.config().get_or_insert_default().options_mut();
+    if let Some(settings) = options.extensions.get_mut::<TileDbSettings>() {
+        settings.enable_enumerated_groups = false;
+    }
+    let channels = WorkerChannels::of_coordinator(trust);
+    let function = WorkersFunction {
+        workers: workers.clone(),
+        channels: channels.clone(),
+    };
+    let function = TableFunction::new(workers_function::NAME.to_owned(), Arc::new(function));
+    let functions = equipped.table_functions().get_or_insert_default();
+    functions.insert(workers_function::NAME.to_owned(), Arc::new(function));
     let mut equipped = equipped
         .with_distributed_worker_resolver(workers)
-        .with_distributed_channel_resolver(WorkerChannels::of_coordinator(trust))
+        .with_distributed_channel_resolver(channels)
         .with_distributed_user_codec(TileDbCodec)
         .with_distributed_desired_task_count_handler(TaskCounts)
         .with_distributed_scale_up_leaf_node_handler(TaskScans)

@@ -20,6 +20,7 @@ use datafusion_distributed::{DistributedExec, SessionStateBuilderExt};
 
 use super::explain::explained;
 use super::orders::sorted_behind_exchanges;
+use super::pauses::with_pauses;
 use super::stages::check_stages;
 use super::tasks::TaskSettings;
 use crate::dml::changes_arrays;
@@ -56,7 +57,7 @@ pub(super) async fn distributed(
         let reason = "a recursive query runs its parts again and again".to_owned();
         return Ok((plan, Some(reason)));
     }
-    let planner = engine_of(sorted_behind_exchanges(&plan)?)?;
+    let planner = engine_of(with_pauses(sorted_behind_exchanges(&plan)?)?)?;
     let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
         produce_one_row: false,
         schema: Arc::new(DFSchema::empty()),
