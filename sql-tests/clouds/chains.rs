@@ -300,6 +300,58 @@ async fn many_fragments() -> Result<(), Failed> {
     Err(wrong.join("\n").into())
 }
 
+trial!(many_commits);
+/// A folder of commits that takes two pages is proven to be as it was listed while the files are read.
+async fn many_commits() -> Result<(), Failed> {
+    const REPLACED: usize = 1200;
+    let cloud = S3Cloud::start();
+    let ctx = cloud.session();
+    for sql in [
+        "CREATE EXTERNAL TABLE many (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 's3://data/many'",
+        "INSERT INTO many VALUES (1, 1), (2, 2)",
+        "INSERT INTO many VALUES (3, 3)",
+        "SELECT * FROM tiledb_consolidate('s3://data/many')",
+    ] {
+        rows(&ctx, sql).await?;
+    }
+    // As if as many more fragments had been consolidated, and only their commits were left.
+    let objects = cloud.server.objects();
+    let contents = cloud.contents().await?;
+    let list = contents.keys().find(|path| path.as_ref().ends_with(".vac"));
+    let list = list.ok_or("no list of replaced fragments")?.clone();
+    let name = list.filename().unwrap_or_default().to_owned();
+    let time = name
+        .split('_')
+        .nth(2)
+        .ok_or("a name without a time")?
+        .to_owned();
+    let mut lines = contents[&list].to_vec();
+    for number in 0..REPLACED {
+        let fragment = format!("__{time}_{time}_{number:032x}_22");
+        lines.extend(format!("/__fragments/{fragment}\n").bytes());
+        let commit = format!("data/many/__commits/{fragment}.wrt");
+        objects.put(&commit.into(), Vec::new().into()).await?;
+    }
+    objects.put(&list, lines.into()).await?;
+    cloud.server.set_latency(LATENCY);
+    let count = "SELECT count(*) AS n FROM 's3://data/many'";
+    let limit = |what, chain| ChainLimit {
+        what,
+        sql: count,
+        gives: "| 3 |",
+        chain,
+        requests: 14,
+    };
+    // The second page follows the first. The pages of the proof come together, and beside what the listing names.
+    let mut wrong = Vec::new();
+    wrong.extend(measured(&cloud, &[], &limit("count of many commits", 3)).await?);
+    wrong.extend(measured(&cloud, &[count], &limit("the same again", 1)).await?);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(wrong.join("\n").into())
+}
+
 trial!(limit);
 /// A query with LIMIT leaves most of a remote array unread.
 async fn limit() -> Result<(), Failed> {

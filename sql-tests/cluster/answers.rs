@@ -74,3 +74,100 @@ async fn shown(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
     let batches = execute(ctx, sql).await?.collect().await?;
     Ok(pretty_format_batches(&batches)?.to_string())
 }
+
+trial!(counters);
+/// EXPLAIN ANALYZE counts what all tasks read: as much as one process reads.
+async fn counters() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().display().to_string();
+    let plain = USUAL.context()?;
+    for sql in [
+        "CREATE EXTERNAL TABLE sparse (x BIGINT, kind VARCHAR, v DOUBLE, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$P/sparse' \
+         OPTIONS ('tiledb.capacity' '1000', 'tiledb.dim.x.domain' '[0, 1000000]')",
+        "INSERT INTO sparse SELECT value, 'k' || (value % 7), value / 2.0 FROM generate_series(0, 199999)",
+        "INSERT INTO sparse SELECT value * 3, 'z', -1.0 FROM generate_series(0, 999)",
+        "CREATE EXTERNAL TABLE dense (y BIGINT, x BIGINT, a DOUBLE, PRIMARY KEY (y, x)) STORED AS TILEDB LOCATION '$P/dense' \
+         OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[0, 999]', 'tiledb.dim.x.domain' '[0, 999]', 'tiledb.dim.y.tile' '100', 'tiledb.dim.x.tile' '100')",
+        "INSERT INTO dense SELECT value / 1000, value % 1000, value AS a FROM generate_series(0, 999999)",
+    ] {
+        execute(&plain, &sql.replace("$P", &place))
+            .await?
+            .collect()
+            .await?;
+    }
+    let workers = Shape::with_workers(3).context()?;
+    for sql in [
+        "SELECT kind, sum(v) FROM '$P/sparse' GROUP BY kind",
+        "SELECT sum(v) FROM '$P/sparse' WHERE x BETWEEN 100 AND 150000 AND kind <> 'k1'",
+        "SELECT sum(a * a) FROM '$P/dense' WHERE y BETWEEN 10 AND 890",
+        "SELECT sum(a), count(*) FROM '$P/dense' WHERE y BETWEEN 10 AND 890",
+    ] {
+        let sql = format!("EXPLAIN ANALYZE {}", sql.replace("$P", &place));
+        let (found, expected) = (shown(&workers, &sql).await?, shown(&plain, &sql).await?);
+        if !found.contains("tasks=3") {
+            return Err(format!("{sql} isn't distributed\n{found}").into());
+        }
+        for counter in [
+            "fragments",
+            "tiles",
+            "tiles_pruned",
+            "cells_decoded",
+            "bytes_decoded",
+            "rows_from_metadata",
+        ] {
+            let (found, expected) = (counted(&found, counter), counted(&expected, counter));
+            if found != expected {
+                return Err(format!("{sql}: {counter} is {found:?}, expected {expected:?}").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The values of a counter in a plan.
+fn counted(plan: &str, name: &str) -> Vec<String> {
+    let parts = plan.split(['[', ',', ']']).map(str::trim);
+    let values = parts.filter_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    values.map(str::to_owned).collect()
+}
+
+trial!(what_stays);
+/// EXPLAIN says why a query runs in the process, and it runs there.
+async fn what_stays() -> Result<(), Failed> {
+    let ctx = Shape::with_workers(2).context()?;
+    let shelf = url::Url::parse("shelf://memory")?;
+    ctx.register_object_store(
+        &shelf,
+        std::sync::Arc::new(object_store::memory::InMemory::new()),
+    );
+    for sql in [
+        "CREATE EXTERNAL TABLE t (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 'shelf://memory/t' OPTIONS ('tiledb.capacity' '100')",
+        "INSERT INTO t SELECT value, value FROM generate_series(0, 9999)",
+        "CREATE EXTERNAL TABLE secret (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 'shelf://memory/secret' \
+         OPTIONS ('tiledb.capacity' '100', 'tiledb.encryption_key' '0123456789abcdef0123456789abcdef')",
+        "INSERT INTO secret SELECT value, value FROM generate_series(0, 9999)",
+    ] {
+        execute(&ctx, sql).await?.collect().await?;
+    }
+    for (sql, reason) in [
+        (
+            "SELECT v % 7 AS k, count(*) AS n FROM t GROUP BY k",
+            "one of this program",
+        ),
+        (
+            "SELECT v % 7 AS k, count(*) AS n FROM secret GROUP BY k",
+            "tiledb.encryption_key is secret",
+        ),
+        (
+            "WITH RECURSIVE r(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM r WHERE n < (SELECT count(*) FROM t WHERE x < 3)) SELECT * FROM r",
+            "recursive",
+        ),
+    ] {
+        let plan = shown(&ctx, &format!("EXPLAIN {sql}")).await?;
+        if !plan.contains(reason) || plan.contains("tasks=") || plan.contains("0123456789") {
+            return Err(format!("{sql}\n{plan}").into());
+        }
+        execute(&ctx, sql).await?.collect().await?;
+    }
+    Ok(())
+}

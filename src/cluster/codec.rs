@@ -173,3 +173,98 @@ impl PhysicalExtensionCodec for TileDbCodec {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::SessionState;
+    use datafusion::prelude::SessionContext;
+    use datafusion_proto::physical_plan::DefaultPhysicalProtoConverter;
+
+    use super::*;
+
+    async fn plan_of(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+        let frame = crate::execute(ctx, sql).await.unwrap();
+        frame.create_physical_plan().await.unwrap()
+    }
+
+    /// The nodes of a plan that are ours, as bytes.
+    fn written(
+        plan: &Arc<dyn ExecutionPlan>,
+        all: &mut Vec<(Vec<u8>, Vec<Arc<dyn ExecutionPlan>>)>,
+    ) {
+        let mut bytes = Vec::new();
+        let converter = DefaultPhysicalProtoConverter {};
+        if TileDbCodec
+            .try_encode(Arc::clone(plan), &mut bytes, &converter)
+            .is_ok()
+        {
+            let children = plan.children().into_iter().map(Arc::clone);
+            all.push((bytes, children.collect()));
+        }
+        plan.children()
+            .into_iter()
+            .for_each(|child| written(child, all));
+    }
+
+    fn read(
+        bytes: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        state: &SessionState,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let converter = DefaultPhysicalProtoConverter {};
+        TileDbCodec.try_decode(bytes, inputs, &state.task_ctx(), &converter)
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_no_plan_are_refused() {
+        let ctx = SessionContext::new();
+        crate::register(&ctx).unwrap();
+        let mut all = Vec::new();
+        for sql in [
+            "SELECT station, time FROM './examples/data/weather_stations' WHERE temperature > 3 AND time < '2024-03-01'",
+            "SELECT time, count(*) FROM './examples/data/weather_stations' GROUP BY time",
+            "SELECT avg(temperature) FROM './examples/data/weather_stations'",
+        ] {
+            written(&plan_of(&ctx, sql).await, &mut all);
+        }
+        assert!(all.len() >= 3, "{}", all.len());
+        let state = ctx.state();
+        let mut random = 88_172_645_463_325_252_u64;
+        let mut next = move |below: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            usize::try_from(random % below.max(1) as u64).unwrap()
+        };
+        let mut refused = 0;
+        for (bytes, inputs) in &all {
+            assert_eq!(
+                read(bytes, inputs, &state).unwrap().schema(),
+                read(bytes, inputs, &state).unwrap().schema()
+            );
+            for _ in 0..1000 {
+                let mut damaged = bytes.clone();
+                match next(3) {
+                    0 => damaged.truncate(next(bytes.len())),
+                    1 => {
+                        let at = next(bytes.len());
+                        damaged[at] ^= 1 << next(8);
+                    }
+                    _ => {
+                        let at = next(bytes.len());
+                        damaged.splice(at..at, std::iter::repeat_n(0xff, next(20)));
+                    }
+                }
+                // Some damage is another plan.
+                refused += usize::from(read(&damaged, inputs, &state).is_err());
+            }
+        }
+        assert!(refused > 500, "{refused}");
+        let other = postcard::to_stdvec(&("datafusion-tiledb 9.9.9", 0_u8)).unwrap();
+        let error = read(&other, &[], &state).unwrap_err().to_string();
+        assert!(
+            error.contains("9.9.9") && error.contains(RELEASE),
+            "{error}"
+        );
+    }
+}

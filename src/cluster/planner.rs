@@ -17,6 +17,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use datafusion_distributed::{DistributedExec, SessionStateBuilderExt};
+use tiledb_engine::Location;
 
 use super::explain::explained;
 use super::orders::sorted_behind_exchanges;
@@ -64,7 +65,8 @@ pub(super) async fn distributed(
     });
     let cut = planner.create_physical_plan(&nothing, session).await?;
     if !cut.exists(|node| Ok(node.is::<DistributedExec>()))? {
-        return Ok((plan, None));
+        let reason = uncut_scan(&plan);
+        return Ok((plan, reason));
     }
     match check_stages(&cut, &session.task_ctx()) {
         Ok(()) => Ok((Arc::new(ClusterExec { plan: cut }), None)),
@@ -73,6 +75,19 @@ pub(super) async fn distributed(
             Ok((plan, Some(reason.strip_backtrace())))
         }
     }
+}
+
+/// Why a scan of a plan can't be cut, if there is one.
+fn uncut_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
+    if let Some(source) = scan_of(plan) {
+        let reason = source.check_cut().err()?;
+        let uri = source.plan().spec.table.snapshot.storage.uri();
+        return Some(format!(
+            "the scan of {} isn't cut: {reason}",
+            Location::without_secrets(uri)
+        ));
+    }
+    plan.children().into_iter().find_map(uncut_scan)
 }
 
 /// A step of a statement that changes arrays, which runs in this process, with rows that may come from workers.

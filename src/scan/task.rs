@@ -54,6 +54,7 @@ pub(crate) enum TaskUnits {
 pub(crate) enum UncutReason {
     Labels,
     Secret,
+    Store,
     StoredValues,
     FirstCells,
     Units,
@@ -66,6 +67,10 @@ impl fmt::Display for UncutReason {
             Self::Secret => {
                 "its option tiledb.encryption_key is secret; set the environment variable TILEDB_ENCRYPTION_KEY on all machines \
                  instead"
+            }
+            Self::Store => {
+                "its object store has options of a statement, or is one of this program; set the options in the environment of all \
+                 machines instead"
             }
             Self::StoredValues => "its statement writes its values again",
             Self::FirstCells => "it reads only the first cells of an order",
@@ -117,6 +122,9 @@ impl TileDbSource {
         }
         if query.options.encryption_key.is_some() {
             return Err(UncutReason::Secret);
+        }
+        if !self.plan().spec.table.snapshot.storage.is_found_by_uri() {
+            return Err(UncutReason::Store);
         }
         if query.options.as_stored {
             return Err(UncutReason::StoredValues);

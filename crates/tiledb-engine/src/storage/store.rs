@@ -280,6 +280,18 @@ impl Storage {
         self
     }
 
+    /// Whether other processes reach the same files by the URI alone: they lie on a disk, or in a store that was made from nothing but
+    /// its URL and the environment.
+    pub fn is_found_by_uri(&self) -> bool {
+        if self.location.is_on_disk() {
+            return true;
+        }
+        let stores = self.engine().stores();
+        let url = url::Url::parse(self.uri()).ok();
+        let is_stand_in = url.is_none_or(|url| stores.is_stand_in(&url));
+        self.location.address().is_some() && !is_stand_in
+    }
+
     /// Whether each request takes the time of a round trip.
     pub fn is_remote(&self) -> bool {
         !self.location.is_files()
