@@ -99,6 +99,14 @@ pub(crate) fn arrived(
 
 const WORKER: &str = "worker http";
 
+/// What the transport says of a connection that ended.
+const BROKEN: [&str; 4] = [
+    "h2 protocol error",
+    "transport error",
+    "connection error",
+    "operation was canceled",
+];
+
 fn named(message: String, worker: &Url) -> String {
     if message.contains(WORKER) {
         return message;
@@ -110,11 +118,10 @@ fn named(message: String, worker: &Url) -> String {
 fn plain(text: &str) -> String {
     let text = text.strip_prefix("Execution error: ").unwrap_or(text);
     let text = text.strip_prefix("External error: ").unwrap_or(text);
-    if ["h2 protocol error", "transport error", "connection error"]
-        .iter()
-        .any(|broken| text.contains(broken))
-    {
-        return "the connection broke off: the process there was stopped, or isn't a worker of this release".to_owned();
+    if BROKEN.iter().any(|broken| text.contains(broken)) {
+        return "the connection broke off: the process there was stopped, isn't a worker of this release, or wants TLS or another \
+                certificate"
+            .to_owned();
     }
     // A status of gRPC: `code: '…', message: "…", source: …`.
     let message = text.split_once("message: \"").map(|(_, rest)| rest);

@@ -124,9 +124,10 @@ async fn counters() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The values of a counter in a plan.
+/// The values of a counter among the metrics of a plan.
 fn counted(plan: &str, name: &str) -> Vec<String> {
-    let parts = plan.split(['[', ',', ']']).map(str::trim);
+    let metrics = plan.split("metrics=[").skip(1);
+    let parts = metrics.flat_map(|rest| rest.split(']').next().unwrap_or_default().split(", "));
     let values = parts.filter_map(|part| part.strip_prefix(name)?.strip_prefix('='));
     values.map(str::to_owned).collect()
 }
@@ -142,10 +143,10 @@ async fn what_stays() -> Result<(), Failed> {
     );
     for sql in [
         "CREATE EXTERNAL TABLE t (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 'shelf://memory/t' OPTIONS ('tiledb.capacity' '100')",
-        "INSERT INTO t SELECT value, value FROM generate_series(0, 9999)",
+        "INSERT INTO t SELECT value AS x, value AS v FROM generate_series(0, 9999)",
         "CREATE EXTERNAL TABLE secret (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 'shelf://memory/secret' \
          OPTIONS ('tiledb.capacity' '100', 'tiledb.encryption_key' '0123456789abcdef0123456789abcdef')",
-        "INSERT INTO secret SELECT value, value FROM generate_series(0, 9999)",
+        "INSERT INTO secret SELECT value AS x, value AS v FROM generate_series(0, 9999)",
     ] {
         execute(&ctx, sql).await?.collect().await?;
     }

@@ -24,6 +24,20 @@ pub struct TestWorker {
 impl TestWorker {
     /// Starts a worker.
     pub fn start(trust: ClusterTrust) -> Self {
+        Self::start_as(SessionConfig::new(), Arc::<RuntimeEnv>::default(), trust)
+    }
+
+    /// Starts a worker with the engine, the object stores and the memory of a session.
+    pub fn start_in(ctx: &SessionContext) -> Self {
+        Self::start_as(
+            ctx.copied_config(),
+            ctx.runtime_env(),
+            ClusterTrust::default(),
+        )
+    }
+
+    fn start_as(config: SessionConfig, memory: Arc<RuntimeEnv>, trust: ClusterTrust) -> Self {
+        let scheme = if trust.tls.is_some() { "https" } else { "http" };
         let (stop, stopped) = oneshot::channel::<()>();
         let (listening, listens) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -36,8 +50,7 @@ impl TestWorker {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 let address = listener.local_addr().expect("an address");
                 listening.send(address).expect("the test waits");
-                let worker =
-                    ClusterWorker::new(&SessionConfig::new(), Arc::<RuntimeEnv>::default(), trust);
+                let worker = ClusterWorker::new(&config, memory, trust);
                 let stop = async {
                     // The sender is dropped.
                     let _ = stopped.await;
@@ -47,7 +60,7 @@ impl TestWorker {
         });
         let address = listens.recv().expect("the worker listens");
         Self {
-            url: format!("http://{address}"),
+            url: format!("{scheme}://{address}"),
             _stop: stop,
         }
     }

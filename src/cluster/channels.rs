@@ -4,7 +4,7 @@
 //! requests on it. The release of a worker is checked when it is first asked for anything.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -29,8 +29,9 @@ use tonic::transport::{Channel, Endpoint};
 use tower::ServiceExt;
 use url::Url;
 
+use super::task_counter::tasks_in;
 use super::trust::ClusterTrust;
-use super::worker::WorkerFacts;
+use super::worker_facts::WorkerFacts;
 use crate::sent_errors::{ErrorReader, arrived};
 
 /// A connection that isn't made within this time fails.
@@ -84,6 +85,22 @@ impl WorkerChannels {
         self.greet(url, channel).await
     }
 
+    /// What a worker says about itself, and the number of tasks that it runs now.
+    pub(super) async fn facts_and_tasks(&self, url: &Url) -> Result<(WorkerFacts, Option<u64>)> {
+        let tasks = Arc::new(OnceLock::new());
+        let seen = Arc::clone(&tasks);
+        let channel = self.connect(url).await?.map_response(move |answer| {
+            let answer: http::Response<Body> = answer;
+            if let Some(tasks) = tasks_in(answer.headers()) {
+                // A question has one answer.
+                let _ = seen.set(tasks);
+            }
+            answer
+        });
+        let facts = self.greet(url, BoxCloneSyncChannel::new(channel)).await?;
+        Ok((facts, tasks.get().copied()))
+    }
+
     /// The connection to a worker of this release.
     async fn channel(&self, url: &Url) -> Result<BoxCloneSyncChannel> {
         let cell = {
@@ -117,7 +134,20 @@ impl WorkerChannels {
             DataFusionError::Execution(format!("worker {url}: {what}: {why}"))
         };
         let endpoint = Endpoint::from_shared(url.as_str().to_owned())
-            .map_err(|e| failed("the address is wrong", e.to_string()))?
+            .map_err(|e| failed("the address is wrong", e.to_string()))?;
+        let endpoint = match (&self.trust.tls, url.scheme()) {
+            (tls, "https") => {
+                let tls = tls.clone().unwrap_or_default().of_client(url);
+                let secure = endpoint.tls_config(tls);
+                secure.map_err(|e| failed("TLS can't be set up", innermost(&e)))?
+            }
+            (Some(_), _) => {
+                let why = "this session has certificates, and the worker's URL begins with http://";
+                return Err(failed("nothing would be encrypted", why.to_owned()));
+            }
+            (None, _) => endpoint,
+        };
+        let endpoint = endpoint
             .connect_timeout(CONNECT_TIME)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(PING_INTERVAL)

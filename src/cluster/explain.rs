@@ -8,7 +8,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion_distributed::display_plan_ascii;
 
-use super::planner::ClusterExec;
+use super::cluster_exec::ClusterExec;
 
 /// EXPLAIN of a query that was `planned` for workers, from that of the query in one process.
 pub(super) fn explained(

@@ -13,15 +13,19 @@
 //! opens an array when the first partition is polled: decoding a plan does no I/O.
 
 pub mod channels;
+mod cluster_exec;
 mod codec;
 mod explain;
 mod orders;
 mod pauses;
 mod planner;
 mod stages;
+mod task_counter;
 mod tasks;
+pub mod tls;
 pub mod trust;
 pub mod worker;
+pub mod worker_facts;
 pub mod worker_urls;
 mod workers_function;
 

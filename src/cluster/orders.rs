@@ -11,11 +11,9 @@ use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
+use datafusion::physical_plan::{ExecutionPlanProperties, InputOrderMode};
 
-use crate::optimizer::with_children;
-
-type PlanRef = Arc<dyn ExecutionPlan>;
+use crate::optimizer::{PlanRef, with_children};
 
 /// The plan, with sorts behind each exchange through which it keeps an order that is needed.
 pub(super) fn sorted_behind_exchanges(plan: &PlanRef) -> Result<PlanRef> {

@@ -1,29 +1,25 @@
 //! The planner of a session with workers.
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, internal_datafusion_err, internal_err};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, Result, internal_datafusion_err};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{DistributedExec, SessionStateBuilderExt};
 use tiledb_engine::Location;
 
+use super::cluster_exec::ClusterExec;
 use super::explain::explained;
 use super::orders::sorted_behind_exchanges;
 use super::pauses::with_pauses;
 use super::stages::check_stages;
-use super::tasks::TaskSettings;
 use crate::dml::changes_arrays;
 use crate::optimizer::scan_of;
 
@@ -69,7 +65,7 @@ pub(super) async fn distributed(
         return Ok((plan, reason));
     }
     match check_stages(&cut, &session.task_ctx()) {
-        Ok(()) => Ok((Arc::new(ClusterExec { plan: cut }), None)),
+        Ok(()) => Ok((Arc::new(ClusterExec::new(cut)), None)),
         Err(reason) => {
             log::debug!("a query runs in this process: {reason}");
             Ok((plan, Some(reason.strip_backtrace())))
@@ -157,87 +153,5 @@ impl QueryPlanner for ClusterPlanner {
         }
         let (plan, _) = distributed(plain, session).await?;
         Ok(plan)
-    }
-}
-
-/// A plan of which workers run parts. It gives them the settings that the session has when it runs.
-#[derive(Debug)]
-pub(super) struct ClusterExec {
-    plan: Arc<dyn ExecutionPlan>,
-}
-
-impl ClusterExec {
-    pub(super) fn plan(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.plan
-    }
-}
-
-impl DisplayAs for ClusterExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("ClusterExec")
-    }
-}
-
-impl ExecutionPlan for ClusterExec {
-    fn name(&self) -> &'static str {
-        "ClusterExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.plan.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.plan]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match <[_; 1]>::try_from(children) {
-            Ok([plan]) => Ok(Arc::new(Self { plan })),
-            Err(children) => internal_err!("ClusterExec has one input, not {}", children.len()),
-        }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let mut config = context.session_config().clone();
-        let batch_size = config.batch_size();
-        config
-            .options_mut()
-            .extensions
-            .insert(TaskSettings { batch_size });
-        let context = TaskContext::new(
-            context.task_id(),
-            context.session_id(),
-            config,
-            context.scalar_functions().clone(),
-            context.higher_order_functions().clone(),
-            context.aggregate_functions().clone(),
-            context.window_functions().clone(),
-            context.runtime_env(),
-        );
-        self.plan.execute(partition, Arc::new(context))
     }
 }

@@ -139,3 +139,6 @@ impl ExtensionOptions for TaskSettings {
         }]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use tonic::service::Interceptor;
 use tonic::{Request, Status};
 use zeroize::Zeroizing;
 
+use super::tls::ClusterTls;
 use crate::{Error, Result};
 
 /// A token is at least this long: shorter ones can be guessed.
@@ -80,9 +81,19 @@ impl ClusterToken {
 pub struct ClusterTrust {
     /// The token that every request carries; without one, workers ask for none.
     pub token: Option<ClusterToken>,
+    /// The certificates; without them, nothing is encrypted.
+    pub tls: Option<ClusterTls>,
 }
 
 impl ClusterTrust {
+    /// Whether what is sent is encrypted, and workers can tell whom they run plans for: by a token, or by a certificate.
+    pub fn is_closed(&self) -> bool {
+        let Some(tls) = &self.tls else {
+            return false;
+        };
+        tls.has_identity() && (self.token.is_some() || tls.has_authority())
+    }
+
     /// The value of the header that carries the token.
     pub(super) fn header(&self) -> Option<http::HeaderValue> {
         let token = self.token.as_ref()?;
@@ -129,6 +140,7 @@ mod tests {
     fn only_the_token_is_let_in() {
         let trust = ClusterTrust {
             token: Some(ClusterToken::new(TOKEN).unwrap()),
+            tls: None,
         };
         let check = TokenCheck(trust.clone());
         let with = |value: &str| HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);

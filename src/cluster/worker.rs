@@ -5,24 +5,22 @@ use std::sync::Arc;
 
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
 use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext};
-use serde::{Deserialize, Serialize};
 use tiledb_engine::Engine;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
-use url::Url;
 
-use super::RELEASE;
 use super::channels::WorkerChannels;
 use super::codec::TileDbCodec;
+use super::task_counter::TaskCounter;
 use super::tasks::TaskSettings;
 use super::trust::{ClusterTrust, TokenCheck};
+use super::worker_facts::WorkerFacts;
 use crate::error::to_datafusion_error;
 use crate::options::settings::TileDbSettings;
 use crate::session::StatementDepth;
@@ -31,62 +29,6 @@ use crate::{Error, Result};
 
 /// A plan, or a message of a plan, is no longer than this.
 const LONGEST_MESSAGE: usize = 256 << 20;
-
-/// What a worker says about itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerFacts {
-    /// Its release, such as `datafusion-tiledb 0.1.0`.
-    pub release: String,
-    /// The number of its processors.
-    pub cores: usize,
-    /// The size of its memory pool, if it is limited, in bytes.
-    pub memory_bytes: Option<u64>,
-}
-
-impl WorkerFacts {
-    fn of(runtime: &RuntimeEnv) -> Self {
-        let memory_bytes = match runtime.memory_pool.memory_limit() {
-            MemoryLimit::Finite(bytes) => Some(bytes as u64),
-            _ => None,
-        };
-        Self {
-            release: RELEASE.to_owned(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes,
-        }
-    }
-
-    pub(super) fn parse(text: &str, url: &Url) -> Result<Self, DataFusionError> {
-        postcard::from_bytes(&bytes_of(text).unwrap_or_default()).map_err(|_| {
-            DataFusionError::Execution(format!(
-                "worker {url}: it is no worker of {RELEASE}: run the same release on all machines"
-            ))
-        })
-    }
-
-    /// The facts as a text, because the engine sends texts.
-    fn text(&self) -> String {
-        let bytes = postcard::to_stdvec(self).unwrap_or_default();
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    pub(super) fn check_release(&self, url: &Url) -> Result<(), DataFusionError> {
-        if self.release == RELEASE {
-            return Ok(());
-        }
-        Err(DataFusionError::Execution(format!(
-            "worker {url}: it is {:?} and the coordinator {RELEASE:?}: run the same release on all machines",
-            self.release
-        )))
-    }
-}
-
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
-    let pairs = digits.as_bytes().chunks(2);
-    pairs
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect()
-}
 
 /// A process that runs parts of queries.
 ///
@@ -128,7 +70,7 @@ impl ClusterWorker {
     /// Serves coordinators and other workers until `stop` is done. Tasks that run then are cut off.
     ///
     /// # Errors
-    /// The listener fails.
+    /// The listener fails, or the certificate and its key don't go together.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -138,9 +80,16 @@ impl ClusterWorker {
             .worker
             .into_worker_server()
             .max_decoding_message_size(LONGEST_MESSAGE);
+        let mut server = Server::builder();
+        if let Some(tls) = &self.trust.tls {
+            let tls = tls.of_worker(self.trust.token.is_some())?;
+            server = server.tls_config(tls).map_err(|e| {
+                Error::invalid("the certificate and the key don't go together").with_source(e)
+            })?;
+        }
         let service = InterceptedService::new(service, TokenCheck(self.trust));
-        Server::builder()
-            .tcp_nodelay(true)
+        server
+            .layer(TaskCounter::default())
             .add_service(service)
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop)
             .await
@@ -185,30 +134,5 @@ impl WorkerSession {
             .with_distributed_user_codec(TileDbCodec)
             .with_distributed_channel_resolver(self.channels.clone());
         Ok(crate::equip(builder).map_err(to_datafusion_error)?.build())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn facts_are_texts() {
-        let url = Url::parse("http://a:1").unwrap();
-        let facts = WorkerFacts {
-            release: "datafusion-tiledb 9.9.9".to_owned(),
-            cores: 3,
-            memory_bytes: Some(1 << 40),
-        };
-        assert_eq!(WorkerFacts::parse(&facts.text(), &url).unwrap(), facts);
-        let error = facts.check_release(&url).unwrap_err().to_string();
-        assert!(
-            error.contains("9.9.9") && error.contains(RELEASE),
-            "{error}"
-        );
-        for wrong in ["", "1.0", "zz", "0", "ff"] {
-            let error = WorkerFacts::parse(wrong, &url).unwrap_err().to_string();
-            assert!(error.contains("no worker of"), "{error}");
-        }
     }
 }

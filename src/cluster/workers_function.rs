@@ -40,6 +40,7 @@ fn columns() -> SchemaRef {
         Field::new("release", DataType::Utf8, true),
         Field::new("cores", DataType::UInt64, true),
         Field::new("memory_bytes", DataType::UInt64, true),
+        Field::new("tasks", DataType::UInt64, true),
         Field::new("problem", DataType::Utf8, true),
     ]))
 }
@@ -48,28 +49,30 @@ impl WorkersFunction {
     /// Asks all workers at once. One that doesn't answer has a problem instead of facts.
     async fn rows(&self) -> Result<RecordBatch> {
         let urls = self.workers.urls();
-        let facts = join_all(urls.iter().map(|url| self.channels.facts(url))).await;
+        let facts = join_all(urls.iter().map(|url| self.channels.facts_and_tasks(url))).await;
         let known = || facts.iter().map(|facts| facts.as_ref().ok());
-        let cores = known().map(|facts| Some(facts?.cores as u64));
-        let memory = known().map(|facts| facts?.memory_bytes);
+        let cores = known().map(|facts| Some(facts?.0.cores as u64));
+        let memory = known().map(|facts| facts?.0.memory_bytes);
+        let tasks = known().map(|facts| facts?.1);
         let problems = facts.iter().zip(urls).map(|(facts, url)| match facts {
-            Ok(facts) => facts.check_release(url).err(),
+            Ok((facts, _)) => facts.check_release(url).err(),
             Err(error) => Some(datafusion::error::DataFusionError::Execution(
                 error.strip_backtrace(),
             )),
         });
         let problems = problems.map(|problem| Some(problem?.message().into_owned()));
-        let columns: [Arc<dyn datafusion::arrow::array::Array>; 5] = [
+        let columns: [Arc<dyn datafusion::arrow::array::Array>; 6] = [
             Arc::new(StringArray::from_iter_values(
                 urls.iter().map(|url| url.as_str()),
             )),
             Arc::new(
                 known()
-                    .map(|facts| Some(facts?.release.as_str()))
+                    .map(|facts| Some(facts?.0.release.as_str()))
                     .collect::<StringArray>(),
             ),
             Arc::new(cores.collect::<UInt64Array>()),
             Arc::new(memory.collect::<UInt64Array>()),
+            Arc::new(tasks.collect::<UInt64Array>()),
             Arc::new(problems.collect::<StringArray>()),
         ];
         Ok(RecordBatch::try_new(self.schema(), columns.to_vec())?)

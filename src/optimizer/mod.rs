@@ -51,7 +51,7 @@ pub(crate) use self::guards::hiding::{HiddenClaims, HidingExec};
 
 type RuleRef = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
-type PlanRef = Arc<dyn ExecutionPlan>;
+pub(crate) type PlanRef = Arc<dyn ExecutionPlan>;
 
 /// One of our rules.
 #[derive(Debug)]

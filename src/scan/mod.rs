@@ -7,12 +7,6 @@ pub mod query;
 pub(crate) mod scan_box;
 pub mod source;
 pub(crate) mod statistics;
-#[cfg(feature = "distributed")]
-#[cfg_attr(
-    not(feature = "cluster"),
-    allow(dead_code, reason = "only machines of a cluster read tasks")
-)]
-pub(crate) mod task;
 #[cfg(feature = "cluster")]
 pub(crate) mod task_scan;
 #[cfg(feature = "distributed")]

@@ -25,6 +25,8 @@ use crate::expressions::ranges::{self, DimensionColumn};
 use crate::labels::{LabelColumns, LabelSurroundings};
 use crate::options::{FloatColumns, TableOptions};
 use crate::scan::query::{ScanQuery, ScanRequest};
+#[cfg(feature = "distributed")]
+use crate::scan::source::task::{ScanTask, TaskUnits};
 use crate::scan::source::{MOST_RENEWALS, PlannedScan, ScanRenewal, ScanValue, TileDbSource};
 use crate::scan::statistics::{remain_true, statistics};
 use crate::stores::budget::PoolBudget;
@@ -48,6 +50,25 @@ impl ScanValue {
     ) -> tiledb_engine::Result<TileDbSource> {
         let runtime = ArrayRuntime::new(Arc::new(runtime.clone()), engine.clone());
         self.request.open(&runtime).await?.with_mode_of(self)
+    }
+}
+
+#[cfg(feature = "distributed")]
+impl ScanTask {
+    /// Opens the files of the task, and plans the reading of its units.
+    pub(crate) async fn open(&self, runtime: &ArrayRuntime) -> tiledb_engine::Result<TileDbSource> {
+        let request = &self.scan.request;
+        let storage = request.storage(runtime)?;
+        let snapshot = Snapshot::of_files(&storage, self.part.files.clone()).await?;
+        let (table, labels) = request.table(snapshot)?;
+        let share = match &self.part.units {
+            TaskUnits::Share(share) => Some(share.clone()),
+            TaskUnits::Ranges { .. } => None,
+        };
+        let query = Arc::new(request.query.clone());
+        let planned = query.planned_units(Arc::new(table), &labels, share, runtime);
+        let planned = Box::pin(planned).await.map_err(unplanned)?;
+        TileDbSource::new(query, planned).for_task(self)
     }
 }
 
@@ -109,6 +130,17 @@ pub(crate) fn shown(
         stored_floats: options.floats == FloatColumns::Both,
     };
     ArrayTable::shown(snapshot, &shown)
+}
+
+/// A condition as it is evaluated on rows, which also prunes tiles.
+fn predicate(
+    expr: &Arc<dyn PhysicalExpr>,
+    table: &ArrayTable,
+    labels: &LabelColumns,
+) -> Result<Arc<dyn Predicate>> {
+    let pruner = ExprPruner::new(expr, table);
+    let evaluated = ExprPredicate::new(expr, labels.schema())?.with_pruner(pruner);
+    Ok(Arc::new(evaluated))
 }
 
 impl ScanQuery {
@@ -249,12 +281,10 @@ impl ScanQuery {
             .project(&self.projection, &table, &subarray)
             .map_err(to_datafusion_error)?;
 
-        let mut predicate = None;
-        if let Some(expr) = &residual {
-            let pruner = ExprPruner::new(expr, &table);
-            let evaluated = ExprPredicate::new(expr, labels.schema())?.with_pruner(pruner);
-            predicate = Some(Arc::new(evaluated) as Arc<dyn Predicate>);
-        }
+        let predicate = residual
+            .as_ref()
+            .map(|expr| predicate(expr, &table, labels));
+        let predicate = predicate.transpose()?;
         let spec = ScanSpec {
             table,
             projection,

@@ -11,6 +11,12 @@ mod ordered;
 mod read;
 mod renewal;
 mod runs;
+#[cfg(feature = "distributed")]
+#[cfg_attr(
+    not(feature = "cluster"),
+    allow(dead_code, reason = "only machines of a cluster read tasks")
+)]
+pub(crate) mod task;
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -71,8 +77,7 @@ pub struct TileDbSource {
     preserve_order: bool,
     /// The statistics, computed on first use.
     statistics: Arc<OnceLock<Arc<Statistics>>>,
-    /// Whether the statistics include the bounds of columns. They do not before the guards are in place that keep
-    /// DataFusion from using them for other columns; plans are not rebuilt for that.
+    /// Whether statistics have the bounds of columns: only once the guards are in place against using them for other columns.
     tells_bounds: Arc<AtomicBool>,
     /// The runs of the plan so far.
     runs: Arc<ScanRuns>,

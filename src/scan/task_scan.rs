@@ -27,7 +27,7 @@ use tokio::sync::OnceCell;
 
 use crate::error::to_datafusion_error;
 use crate::scan::source::TileDbSource;
-use crate::scan::task::{ScanTask, TaskUnits};
+use crate::scan::source::task::{ScanTask, TaskUnits};
 use crate::sent_errors::leaving;
 use crate::stores::runtime::ArrayRuntime;
 

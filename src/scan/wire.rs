@@ -24,8 +24,8 @@ use crate::expressions::shape::PhysicalExprRef;
 use crate::options::TableOptions;
 use crate::options::settings::TileDbSettings;
 use crate::scan::query::{ScanFilters, ScanQuery, ScanRequest};
+use crate::scan::source::task::{ScanTask, TaskPart};
 use crate::scan::source::{ScanMode, ScanValue};
-use crate::scan::task::{ScanTask, TaskPart};
 
 /// The release that wrote the bytes.
 const RELEASE: &str = concat!("datafusion-tiledb ", env!("CARGO_PKG_VERSION"));
@@ -214,6 +214,7 @@ impl ScanTask {
         let exprs = ExprReader { context, converter };
         let (scan, dynamic, part) = WireScan::from_bytes(bytes)?.read(&exprs)?;
         let part = part.ok_or_else(|| Error::corrupt("a task of a scan without its part"))?;
+        part.check()?;
         Ok(Self {
             scan,
             dynamic,

@@ -9,6 +9,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::cluster;
+use datafusion_tiledb::cluster::tls::ClusterTls;
 use datafusion_tiledb::cluster::trust::{ClusterToken, ClusterTrust};
 use datafusion_tiledb::cluster::worker::ClusterWorker;
 use datafusion_tiledb::cluster::worker_urls::WorkerUrls;
@@ -25,6 +26,18 @@ pub struct TrustArgs {
     /// Share the token in this file with all workers and coordinators
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+
+    /// Show the certificate in this PEM file, and encrypt what is sent
+    #[arg(long, global = true, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of --tls-cert, in a PEM file
+    #[arg(long, global = true, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Believe the certificates of the authorities in this PEM file, instead of those that the system believes
+    #[arg(long, global = true, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
 }
 
 impl TrustArgs {
@@ -32,7 +45,19 @@ impl TrustArgs {
         let token = self.token_file.as_deref().map(ClusterToken::from_file);
         Ok(ClusterTrust {
             token: token.transpose().map_err(to_datafusion_error)?,
+            tls: self.tls().map_err(to_datafusion_error)?,
         })
+    }
+
+    fn tls(&self) -> datafusion_tiledb::Result<Option<ClusterTls>> {
+        let mut tls = None;
+        if let (Some(certificates), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            tls = Some(ClusterTls::default().with_identity_files(certificates, key)?);
+        }
+        if let Some(authority) = &self.tls_ca {
+            tls = Some(tls.unwrap_or_default().with_authority_file(authority)?);
+        }
+        Ok(tls)
     }
 }
 
@@ -43,7 +68,7 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7071")]
     pub listen: SocketAddr,
 
-    /// Listen beyond this machine although requests need no token: whoever reaches the port can read what this process can
+    /// Listen beyond this machine without TLS, or without knowing whom for: whoever reaches the port can read what this process can
     #[arg(long)]
     pub insecure: bool,
 }
@@ -67,9 +92,10 @@ impl Shell {
 
     async fn serve(&self, args: &WorkerArgs, trust: &TrustArgs) -> Result<()> {
         let trust = trust.trust()?;
-        if !args.listen.ip().is_loopback() && trust.token.is_none() && !args.insecure {
+        if !args.listen.ip().is_loopback() && !trust.is_closed() && !args.insecure {
             return Err(DataFusionError::Configuration(format!(
-                "a worker runs whatever plan it is sent, so on {} it needs --token-file; --insecure lets everybody in",
+                "a worker runs whatever plan it is sent, so on {} it needs --tls-cert and --tls-key, and --token-file or --tls-ca; \
+                 --insecure lets it listen all the same",
                 args.listen.ip()
             )));
         }
@@ -85,8 +111,9 @@ impl Shell {
             _ => "no limit of memory".to_owned(),
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let scheme = if trust.tls.is_some() { "https" } else { "http" };
         println!(
-            "worker at http://{}, {cores} cores, {memory}",
+            "worker at {scheme}://{}, {cores} cores, {memory}",
             listener.local_addr()?
         );
         let worker = ClusterWorker::new(&self.ctx.copied_config(), runtime, trust);

@@ -63,6 +63,7 @@ const CRATES: [CrateRules; 4] = [
         src: "src",
         levels: &[
             ("error", 0),
+            ("sent_errors", 1),
             ("options", 1),
             ("stores", 2),
             ("upstream", 2),
@@ -79,6 +80,7 @@ const CRATES: [CrateRules; 4] = [
             ("functions", 10),
             ("evolve", 11),
             ("session", 12),
+            ("cluster", 13),
         ],
         crates: &[("tiledb_sql", NEVER)],
     },

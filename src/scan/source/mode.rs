@@ -4,12 +4,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-#[cfg(feature = "distributed")]
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-#[cfg(feature = "distributed")]
-use datafusion::common::Statistics;
 use datafusion::common::{ScalarValue, SplitPoint};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
@@ -30,8 +26,6 @@ use super::runs::CurrentScan;
 use super::{PlannedScan, TileDbSource};
 use crate::expressions::runtime::PushedFilters;
 use crate::scan::query::ScanRequest;
-#[cfg(feature = "distributed")]
-use crate::scan::task::{ScanTask, TaskPart, TaskUnits};
 
 /// How a scan goes about its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -156,43 +150,6 @@ impl ScanMode {
     }
 }
 
-#[cfg(feature = "distributed")]
-impl ScanMode {
-    /// The units of a task in this mode. Those of an ordered scan are in order already.
-    fn arrange_task(&self, plan: &Arc<ScanPlan>, part: &TaskPart) -> Result<ScanArrangement> {
-        let unfit = || Error::corrupt("a task of a scan doesn't fit the mode of the scan");
-        let mut partitions = plan.partitions(part.partitions);
-        let end = plan.unit_count();
-        partitions.resize(part.partitions.max(1), end..end);
-        let shared = match (self, &part.units) {
-            (Self::Plain | Self::Ordered { .. }, TaskUnits::Share(_)) => UnitsState::Nothing,
-            (Self::BestFirst(wanted), TaskUnits::Share(_)) => {
-                let order = UnitOrder::new(wanted.clone(), partitions.clone());
-                UnitsState::Order(Arc::new(order))
-            }
-            (Self::Remaining { asked, rounding }, TaskUnits::Share(_)) => {
-                let remaining = RemainingScan::new(Arc::clone(plan), Arc::clone(asked), *rounding)?;
-                UnitsState::Remaining(Arc::new(remaining.unwrap_or_else(|| {
-                    RemainingScan::of(Arc::clone(plan), Vec::new(), Arc::clone(asked), *rounding)
-                })))
-            }
-            (Self::Ranges { cuts, .. }, TaskUnits::Ranges { first, count }) => {
-                let ranges = RangePartitions::new(cuts, plan).ok_or_else(unfit)?;
-                let ranges = ranges.some(*first, *count, part.partitions);
-                UnitsState::Ranges(Arc::new(ranges))
-            }
-            _ => return Err(unfit()),
-        };
-        Ok(ScanArrangement {
-            mode: self.clone(),
-            plan: Arc::clone(plan),
-            partitions,
-            shared,
-            current_scan: Arc::default(),
-        })
-    }
-}
-
 impl ScanArrangement {
     /// The number of partitions.
     pub(super) fn partition_count(&self) -> usize {
@@ -265,7 +222,7 @@ impl RangePartitions {
 
     /// Only `count` of the ranges, as the first of so many partitions.
     #[cfg(feature = "distributed")]
-    fn some(self, first: usize, count: usize, partitions: usize) -> Self {
+    pub(super) fn some(self, first: usize, count: usize, partitions: usize) -> Self {
         let all = self.keys.len() + 1;
         Self {
             first: first.min(all),
@@ -356,7 +313,7 @@ impl RemainingScan {
         Ok(some.then(|| Self::of(plan, whole, asked, rounding)))
     }
 
-    fn of(
+    pub(super) fn of(
         plan: Arc<ScanPlan>,
         whole: Vec<WholeTile>,
         asked: Arc<Vec<RequestedAggregates>>,
@@ -459,25 +416,6 @@ impl TileDbSource {
             preserve_order: self.preserve_order,
             tells_bounds: self.tells_bounds.load(Ordering::Relaxed),
         }
-    }
-
-    /// This plain scan of a task's units in the mode and with the filters and limits of the task. Its plan has the units of the
-    /// task, in the order of the mode.
-    #[cfg(feature = "distributed")]
-    pub(crate) fn for_task(self, task: &ScanTask) -> Result<Self> {
-        let value = &task.scan;
-        let arrangement = value.mode.arrange_task(self.plan(), &task.part)?;
-        // Nothing is known of a part.
-        let unknown = Statistics::new_unknown(&self.planned.schema);
-        Ok(Self {
-            arrangement,
-            statistics: Arc::new(OnceLock::from(Arc::new(unknown))),
-            filters: PushedFilters::of_task(value.filters.clone(), task.dynamic.clone()),
-            fetch: value.fetch,
-            preserve_order: value.preserve_order,
-            tells_bounds: Arc::new(false.into()),
-            ..self
-        })
     }
 
     /// This plain scan of a value's request in the mode and with the filters and limits of the value.

@@ -4,12 +4,14 @@
 //! dimension the subarray's ranges touch some intervals of tile indexes; the tiles of the scan are their cross
 //! product, numbered in tile order, and a unit is a run of these numbers.
 
+mod intervals;
 mod units;
 
 use std::sync::Arc;
 
 use futures::future::try_join_all;
 
+use self::intervals::{TileIntervals, count_tiles};
 pub(super) use self::units::{DenseUnits, plan_share};
 use super::touching::{FragmentIndex, ScatteredTiles};
 use super::{PlanCounts, PlanUnits, ScanPlan, dense_unit_cells, needed_columns};
@@ -18,7 +20,7 @@ use crate::array::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::schema::{ArraySchema, Layout};
 use crate::geometry::domain::KeyBox;
-use crate::geometry::subarray::{DimRanges, Subarray};
+use crate::geometry::subarray::Subarray;
 use crate::geometry::tile_grid::{TileBox, TileGrid};
 use crate::scan::spec::{EmptyCells, ScanSpec};
 use crate::stats::StatisticsCache;
@@ -64,52 +66,6 @@ pub struct DensePlan {
     first: u128,
     /// The positions of the tiles that are left, ascending; `None` if all are.
     left: Option<Vec<u128>>,
-}
-
-/// Intervals of tile indexes of one dimension.
-#[derive(Debug, Clone)]
-struct TileIntervals {
-    /// The first index of each interval.
-    starts: Vec<u64>,
-    /// The number of tiles before each interval.
-    before: Vec<u128>,
-    count: u128,
-}
-
-impl TileIntervals {
-    fn new(grid: &TileGrid, dim: usize, bounds: (u64, u64), ranges: &DimRanges) -> Self {
-        let tile = |key| grid.tile_of(dim, key);
-        // Both ends belong to an interval, because the grid's last tile may have the largest index.
-        let mut intervals: Vec<(u64, u64)> = Vec::new();
-        for range in ranges.clip_keys(bounds.0, bounds.1) {
-            let (first, last) = (tile(range.lo), tile(range.hi));
-            match intervals.last_mut() {
-                Some((_, end)) if end.saturating_add(1) >= first => *end = last.max(*end),
-                _ => intervals.push((first, last)),
-            }
-        }
-        let mut count = 0_u128;
-        let mut before = Vec::with_capacity(intervals.len());
-        for (first, last) in &intervals {
-            before.push(count);
-            count += u128::from(last - first) + 1;
-        }
-        Self {
-            starts: intervals.iter().map(|(first, _)| *first).collect(),
-            before,
-            count,
-        }
-    }
-
-    /// The tile index at a position among all intervals.
-    fn at(&self, position: u128) -> Option<u64> {
-        let i = self
-            .before
-            .partition_point(|before| *before <= position)
-            .checked_sub(1)?;
-        let within = u64::try_from(position - self.before.get(i)?).ok()?;
-        self.starts.get(i)?.checked_add(within)
-    }
 }
 
 impl DensePlan {
@@ -269,12 +225,6 @@ impl DensePlan {
         }?;
         Some(tile)
     }
-}
-
-/// The size of a cross product of intervals, capped at the largest `u128`.
-fn count_tiles(intervals: &[TileIntervals]) -> u128 {
-    let counts = intervals.iter().map(|interval| interval.count);
-    counts.fold(1, u128::saturating_mul)
 }
 
 /// Plans a scan of a dense array. Only footers are read, and the MBRs of sparse fragments.

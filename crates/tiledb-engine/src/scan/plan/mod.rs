@@ -16,6 +16,7 @@ pub mod share;
 pub mod sparse;
 pub mod sparse_units;
 pub mod touching;
+mod unfit;
 pub mod versions;
 pub mod whole;
 

@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::dense::{self, DenseUnits};
 use super::sparse;
 use super::sparse_units::{SparseUnit, TileRef};
+use super::unfit::unfit;
 use super::{PlanCounts, PlanUnits, ScanPlan};
 use crate::array::fragment::Fragment;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::scan::spec::ScanSpec;
 
 /// Some units of a scan, as values. See [`ScanPlan::share`].
@@ -168,11 +169,6 @@ impl ScanPlan {
         }
         Ok(plan)
     }
-}
-
-/// The error for a share that doesn't fit the array.
-pub(super) fn unfit(what: &str) -> Error {
-    Error::corrupt(format!("a share of a scan doesn't fit its array: {what}"))
 }
 
 /// The fragments of a snapshot in the order of `names`, which have to be all of them.

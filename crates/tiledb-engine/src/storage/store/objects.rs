@@ -23,7 +23,6 @@ use object_store::{
 use super::Storage;
 use super::access::FileAccess;
 use super::ahead::SMALL_READS;
-use super::pages;
 use super::read::FileSuffix;
 use super::requests::finish_ranges;
 use super::upload::{UploadTarget, Uploaded};
@@ -212,13 +211,10 @@ impl FileAccess for ObjectFiles<'_> {
     }
 
     async fn list_again(&self, folder: &str, before: &Listing) -> Result<DatedListing> {
-        if self.lists_in_order()
-            && let Some(offsets) = pages::page_offsets(before)
-            && let Ok(listed) = Box::pin(self.list_pages(folder, offsets)).await
-        {
-            return Ok(listed);
+        match Box::pin(self.list_pages_of(folder, before)).await {
+            Some(listed) => Ok(listed),
+            None => self.list(folder, None).await,
         }
-        self.list(folder, None).await
     }
 
     /// Object stores don't record when a folder changed.

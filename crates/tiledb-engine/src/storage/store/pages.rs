@@ -23,7 +23,7 @@ const MOST_PAGES: usize = 64;
 
 /// The names after which the pages of a folder begin, except for the first; `None` if there is just one page, or if the folder
 /// holds folders, whose contents such pages would show, too.
-pub(super) fn page_offsets(before: &Listing) -> Option<Vec<String>> {
+fn page_offsets(before: &Listing) -> Option<Vec<String>> {
     let page = listing::page().max(1);
     let pages = before.files.len().div_ceil(page);
     if !before.folders.is_empty() || pages < 2 || pages > MOST_PAGES {
@@ -35,8 +35,21 @@ pub(super) fn page_offsets(before: &Listing) -> Option<Vec<String>> {
 }
 
 impl ObjectFiles<'_> {
+    /// Lists a folder in the pages that an earlier listing shows; `None` if it isn't listed so.
+    pub(super) async fn list_pages_of(
+        &self,
+        folder: &str,
+        before: &Listing,
+    ) -> Option<DatedListing> {
+        if !self.lists_in_order() {
+            return None;
+        }
+        let offsets = page_offsets(before)?;
+        self.list_pages(folder, offsets).await.ok()
+    }
+
     /// Whether the store lists in the order of names, and can begin behind any of them.
-    pub(super) fn lists_in_order(&self) -> bool {
+    fn lists_in_order(&self) -> bool {
         #[cfg(any(test, feature = "testing"))]
         if listing::believed::is_in_order() {
             return true;
@@ -46,11 +59,7 @@ impl ObjectFiles<'_> {
     }
 
     /// Lists a folder in pages that begin after `offsets`, which are in order.
-    pub(super) async fn list_pages(
-        &self,
-        folder: &str,
-        offsets: Vec<String>,
-    ) -> Result<DatedListing> {
+    async fn list_pages(&self, folder: &str, offsets: Vec<String>) -> Result<DatedListing> {
         let path = self.storage.location.path_of(folder);
         let offsets = offsets.into_iter().map(|name| path.clone().join(name));
         let offsets = offsets.map(Some).collect::<Vec<_>>();

@@ -12,11 +12,14 @@ use crate::error::Result;
 use crate::format::schema::Layout;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::tile_grid::TileGrid;
-use crate::scan::plan::share::unfit;
 use crate::scan::plan::touching::FragmentIndex;
+use crate::scan::plan::unfit::unfit;
 use crate::scan::plan::{PlanCounts, PlanUnits, ScanPlan};
 use crate::scan::spec::ScanSpec;
 use crate::stats::StatisticsCache;
+
+/// The most tiles of a unit: more than any plan makes, so that forged units take no memory.
+const MOST_UNIT_TILES: u64 = 1 << 24;
 
 /// A run of units of a [`DensePlan`], as values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +96,10 @@ pub async fn plan_share(spec: ScanSpec, units: DenseUnits) -> Result<ScanPlan> {
         .map(|(d, range)| TileIntervals::new(&grid, d, range, spec.subarray.dim(d)))
         .collect::<Vec<_>>();
     let end = units.first.checked_add(units.tiles);
-    if units.tiles_per_unit == 0 || end.is_none_or(|end| end > count_tiles(&intervals)) {
+    if units.tiles_per_unit == 0 || units.tiles_per_unit > MOST_UNIT_TILES {
+        return Err(unfit("its units have too many tiles, or none"));
+    }
+    if end.is_none_or(|end| end > count_tiles(&intervals)) {
         return Err(unfit("it has tiles that there aren't"));
     }
     let (candidates, _) = candidates(snapshot, &grid)?;

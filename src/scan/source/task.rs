@@ -5,19 +5,25 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use datafusion::common::Statistics;
 use datafusion::physical_expr::PhysicalExpr;
 use serde::{Deserialize, Serialize};
-use tiledb_engine::Result;
 use tiledb_engine::array::fragment::Fragment;
 use tiledb_engine::array::snapshot::{Snapshot, SnapshotFiles};
 use tiledb_engine::geometry::subarray::{DimRanges, Subarray};
+use tiledb_engine::scan::ScanPlan;
 use tiledb_engine::scan::plan::share::ScanShare;
+use tiledb_engine::scan::unit_order::UnitOrder;
+use tiledb_engine::{Error, Result};
 
-use crate::scan::planning::unplanned;
-use crate::scan::source::{ScanMode, ScanValue, TileDbSource};
-use crate::stores::runtime::ArrayRuntime;
+use super::mode::{RangePartitions, RemainingScan, ScanArrangement, UnitsState};
+use super::{ScanMode, ScanValue, TileDbSource};
+use crate::expressions::runtime::PushedFilters;
+
+/// The most partitions of a task.
+const MOST_PARTITIONS: usize = 1 << 16;
 
 /// What one of several machines reads of a scan.
 #[derive(Debug, Clone)]
@@ -40,6 +46,23 @@ pub(crate) struct TaskPart {
     pub(crate) partitions: usize,
 }
 
+impl TaskPart {
+    /// Fails for numbers that no machine of this release writes, before anything is allocated for them.
+    pub(crate) fn check(&self) -> Result<()> {
+        let ranges = match &self.units {
+            TaskUnits::Share(_) => Some(0),
+            TaskUnits::Ranges { first, count } => first.checked_add(*count),
+        };
+        if self.partitions == 0 || self.partitions > MOST_PARTITIONS || ranges.is_none() {
+            return Err(Error::corrupt(format!(
+                "a task of a scan has {} partitions, expected 1 to {MOST_PARTITIONS}",
+                self.partitions
+            )));
+        }
+        Ok(())
+    }
+}
+
 /// The units of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TaskUnits {
@@ -57,6 +80,7 @@ pub(crate) enum UncutReason {
     Store,
     StoredValues,
     FirstCells,
+    Partitions,
     Units,
 }
 
@@ -74,26 +98,9 @@ impl fmt::Display for UncutReason {
             }
             Self::StoredValues => "its statement writes its values again",
             Self::FirstCells => "it reads only the first cells of an order",
+            Self::Partitions => "it has too many partitions",
             Self::Units => "its units are chosen while it runs",
         })
-    }
-}
-
-impl ScanTask {
-    /// Opens the files of the task, and plans the reading of its units.
-    pub(crate) async fn open(&self, runtime: &ArrayRuntime) -> Result<TileDbSource> {
-        let request = &self.scan.request;
-        let storage = request.storage(runtime)?;
-        let snapshot = Snapshot::of_files(&storage, self.part.files.clone()).await?;
-        let (table, labels) = request.table(snapshot)?;
-        let share = match &self.part.units {
-            TaskUnits::Share(share) => Some(share.clone()),
-            TaskUnits::Ranges { .. } => None,
-        };
-        let query = Arc::new(request.query.clone());
-        let planned = query.planned_units(Arc::new(table), &labels, share, runtime);
-        let planned = Box::pin(planned).await.map_err(unplanned)?;
-        TileDbSource::new(query, planned).for_task(self)
     }
 }
 
@@ -131,6 +138,9 @@ impl TileDbSource {
         }
         if query.first_cells.is_some() {
             return Err(UncutReason::FirstCells);
+        }
+        if self.partition_count() > MOST_PARTITIONS {
+            return Err(UncutReason::Partitions);
         }
         Ok(())
     }
@@ -178,5 +188,59 @@ impl TileDbSource {
             }
         });
         parts.collect()
+    }
+
+    /// This plain scan of a task's units in the mode and with the filters and limits of the task. Its plan has the units of the
+    /// task, in the order of the mode.
+    pub(crate) fn for_task(self, task: &ScanTask) -> Result<Self> {
+        let value = &task.scan;
+        let arrangement = value.mode.arrange_task(self.plan(), &task.part)?;
+        // Nothing is known of a part.
+        let unknown = Statistics::new_unknown(&self.planned.schema);
+        Ok(Self {
+            arrangement,
+            statistics: Arc::new(OnceLock::from(Arc::new(unknown))),
+            filters: PushedFilters::of_task(value.filters.clone(), task.dynamic.clone()),
+            fetch: value.fetch,
+            preserve_order: value.preserve_order,
+            tells_bounds: Arc::new(false.into()),
+            ..self
+        })
+    }
+}
+
+impl ScanMode {
+    /// The units of a task in this mode. Those of an ordered scan are in order already.
+    fn arrange_task(&self, plan: &Arc<ScanPlan>, part: &TaskPart) -> Result<ScanArrangement> {
+        let unfit = || Error::corrupt("a task of a scan doesn't fit the mode of the scan");
+        let mut partitions = plan.partitions(part.partitions);
+        let end = plan.unit_count();
+        partitions.resize(part.partitions.max(1), end..end);
+        let shared = match (self, &part.units) {
+            (Self::Plain | Self::Ordered { .. }, TaskUnits::Share(_)) => UnitsState::Nothing,
+            (Self::BestFirst(wanted), TaskUnits::Share(_)) => {
+                let order = UnitOrder::new(wanted.clone(), partitions.clone());
+                UnitsState::Order(Arc::new(order))
+            }
+            (Self::Remaining { asked, rounding }, TaskUnits::Share(_)) => {
+                let remaining = RemainingScan::new(Arc::clone(plan), Arc::clone(asked), *rounding)?;
+                UnitsState::Remaining(Arc::new(remaining.unwrap_or_else(|| {
+                    RemainingScan::of(Arc::clone(plan), Vec::new(), Arc::clone(asked), *rounding)
+                })))
+            }
+            (Self::Ranges { cuts, .. }, TaskUnits::Ranges { first, count }) => {
+                let ranges = RangePartitions::new(cuts, plan).ok_or_else(unfit)?;
+                let ranges = ranges.some(*first, *count, part.partitions);
+                UnitsState::Ranges(Arc::new(ranges))
+            }
+            _ => return Err(unfit()),
+        };
+        Ok(ScanArrangement {
+            mode: self.clone(),
+            plan: Arc::clone(plan),
+            partitions,
+            shared,
+            current_scan: Arc::default(),
+        })
     }
 }
