@@ -172,3 +172,43 @@ async fn what_stays() -> Result<(), Failed> {
     }
     Ok(())
 }
+
+trial!(long_conditions);
+/// Conditions of any length travel.
+async fn long_conditions() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().join("t").display().to_string();
+    let plain = USUAL.context()?;
+    for sql in [
+        "CREATE EXTERNAL TABLE t (x BIGINT, k VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$P' \
+         OPTIONS ('tiledb.capacity' '1000', 'tiledb.dim.x.domain' '[0, 1000000]')",
+        "INSERT INTO t SELECT value, 'k' || (value % 1000) FROM generate_series(0, 199999)",
+    ] {
+        let sql = sql.replace("$P", &place);
+        execute(&plain, &sql).await?.collect().await?;
+    }
+    let workers = Shape::with_workers(2).context()?;
+    let list = |count: u64, item: &dyn Fn(u64) -> String, link: &str| {
+        let items: Vec<_> = (0..count).map(item).collect();
+        items.join(link)
+    };
+    let numbers = list(100_000, &|n| (n * 7).to_string(), ",");
+    let terms = list(450, &|n| format!("x = {}", n * 11), " OR ");
+    let long = "k".repeat(10 << 20);
+    for condition in [
+        format!("x IN ({numbers})"),
+        terms,
+        format!("k <> '{long}'"),
+        format!("k < '{long}' AND x > 100"),
+    ] {
+        let sql = format!(
+            "SELECT count(k) AS n, min(x) AS lo, max(x) AS hi, sum(x % 7) AS s FROM '{place}' WHERE {condition}"
+        );
+        let (found, expected) = (shown(&workers, &sql).await?, shown(&plain, &sql).await?);
+        if found != expected {
+            let condition: String = condition.chars().take(60).collect();
+            return Err(format!("{condition}…: {found}, expected {expected}").into());
+        }
+    }
+    Ok(())
+}

@@ -240,6 +240,17 @@ async fn running_tasks() -> Result<(), Failed> {
     };
     until(|counts| counts.iter().all(|count| *count > 0)).await?;
     running.abort();
+    until(|counts| counts == [0, 0]).await?;
+    // A limit that is reached, and a failure, end tasks, too.
+    let limited = format!(
+        "SELECT a.x FROM '{place}' AS a JOIN '{place}' AS b ON a.k = b.k AND a.v <> b.v LIMIT 1"
+    );
+    let rows = execute(&ctx, &limited).await?.collect().await?;
+    assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
+    until(|counts| counts == [0, 0]).await?;
+    let failing = format!("SELECT k, sum(100 / (x - 150000)) FROM '{place}' GROUP BY k");
+    let error = refused(&ctx, &failing).await?;
+    expect(&error, &["worker http://", "zero"])?;
     until(|counts| counts == [0, 0]).await
 }
 
@@ -307,8 +318,8 @@ async fn workers_without_encryption_key() -> Result<(), Failed> {
         &[],
         &[
             "CREATE EXTERNAL TABLE e (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$P' \
-             OPTIONS ('tiledb.dim.x.domain' '[0, 100000]', 'tiledb.capacity' '100')",
-            "INSERT INTO e SELECT value AS x, value AS v FROM generate_series(0, 9999)",
+             OPTIONS ('tiledb.dim.x.domain' '[0, 1000000]', 'tiledb.capacity' '10000', 'tiledb.encryption_key_env' 'TILEDB_ENCRYPTION_KEY')",
+            "INSERT INTO e SELECT value AS x, value AS v FROM generate_series(0, 199999)",
         ],
     )?;
     if !created {
@@ -316,7 +327,7 @@ async fn workers_without_encryption_key() -> Result<(), Failed> {
     }
     let query = [
         "SET tiledb.bytes_per_task = '1 B'",
-        "SELECT sum(v) AS s FROM '$P' WHERE v > 0",
+        "SELECT sum(v % 1000) AS s FROM '$P' WHERE v % 3 >= 0",
     ];
     let workers = [WorkerProcess::start()?, WorkerProcess::start()?];
     let urls = format!("{},{}", workers[0].url, workers[1].url);
@@ -331,7 +342,7 @@ async fn workers_without_encryption_key() -> Result<(), Failed> {
     ];
     let urls = format!("{},{}", workers[0].url, workers[1].url);
     let (answered, printed) = run(&["--workers", &urls], &query)?;
-    if !answered || !printed.contains("49995000") {
+    if !answered || !printed.contains("99900000") {
         return Err(printed.into());
     }
     Ok(())

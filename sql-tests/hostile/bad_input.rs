@@ -290,6 +290,64 @@ async fn misplaced_copies_of_footers() -> Result<(), Failed> {
     Err(format!("{found} rows instead of {rows}").into())
 }
 
+trial!(missing_behind_copies);
+/// A copy of a footer may be left of a fragment whose files are gone. Then its metadata file is missing, not damaged.
+async fn missing_behind_copies() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().join("a").display().to_string();
+    let ctx = SessionContext::new();
+    datafusion_tiledb::register(&ctx)?;
+    for sql in [
+        "CREATE EXTERNAL TABLE t (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$' OPTIONS ('tiledb.capacity' '2')",
+        "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)",
+        "DELETE FROM t WHERE v = 2",
+        "INSERT INTO t VALUES (6, 6), (7, 7), (8, 8)",
+        "SELECT * FROM tiledb_consolidate('$')",
+        "SELECT * FROM tiledb_vacuum('$', min_age => '0')",
+        "INSERT INTO t VALUES (9, 9)",
+        "SELECT * FROM tiledb_consolidate('$', mode => 'fragment_metadata')",
+    ] {
+        let sql = sql.replace('$', &place);
+        datafusion_tiledb::execute(&ctx, &sql)
+            .await?
+            .collect()
+            .await?;
+    }
+    let mut files = Files::of(&folder.path().join("a"));
+    let count = files.0.len();
+    files.0.retain(|path, _| !path.ends_with(METADATA_FILE));
+    if count - files.0.len() != 2 {
+        return Err(format!("{} fragments", count - files.0.len()).into());
+    }
+    // Nothing is known of the array in another place.
+    files.write(&folder.path().join("b"));
+    let place = folder.path().join("b").display().to_string();
+    for sql in [
+        "SELECT * FROM '$'",
+        "SELECT x FROM '$' WHERE v > 3",
+        "SELECT count(*), min(v), sum(v) FROM '$'",
+        "SELECT * FROM '$' WHERE x BETWEEN 3 AND 7 ORDER BY x",
+    ] {
+        let ctx = SessionContext::new();
+        datafusion_tiledb::register(&ctx)?;
+        let sql = sql.replace('$', &place);
+        let answer = async {
+            datafusion_tiledb::execute(&ctx, &sql)
+                .await?
+                .collect()
+                .await
+        };
+        let error = match answer.await {
+            Ok(_) => return Err(format!("{sql} succeeds").into()),
+            Err(error) => error.to_string(),
+        };
+        if !error.contains(&format!("{METADATA_FILE} does not exist")) {
+            return Err(format!("{sql}: {error}").into());
+        }
+    }
+    Ok(())
+}
+
 trial!(missing_parts);
 async fn missing_parts() -> Result<(), Failed> {
     let whole = Files::golden("weather_stations");

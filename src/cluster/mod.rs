@@ -50,6 +50,14 @@ use crate::{Error, Result};
 /// What a task's worker and its coordinator have to agree on.
 pub(crate) const RELEASE: &str = concat!("datafusion-tiledb ", env!("CARGO_PKG_VERSION"));
 
+/// The engine's option for the bytes of rows that wait in each connection to a worker. The memory pool doesn't know of them, so all of
+/// them together are few.
+const BUFFER_OPTION: &str = "distributed.worker_connection_buffer_budget_bytes";
+/// The bytes of rows that wait in all connections of a stage.
+const BUFFERED_BYTES: usize = 16 << 20;
+/// The bytes of rows that wait in a connection, however many there are.
+const FEWEST_BUFFERED_BYTES: usize = 1 << 20;
+
 /// Makes a session that is being built run its queries on workers.
 ///
 /// Call it when the builder has its configuration, catalogs and rules. Queries on arrays whose scans decode fewer bytes than the
@@ -108,6 +116,7 @@ fn fill(builder: &mut SessionStateBuilder, workers: WorkerUrls, trust: ClusterTr
         settings.enable_enumerated_groups = false;
     }
     let channels = WorkerChannels::of_coordinator(trust);
+    let count = workers.urls().len();
     let function = WorkersFunction {
         workers: workers.clone(),
         channels: channels.clone(),
@@ -125,6 +134,11 @@ fn fill(builder: &mut SessionStateBuilder, workers: WorkerUrls, trust: ClusterTr
         // This also sets options of the planner, which is replaced by one that uses it.
         .with_distributed_planner();
     *equipped.query_planner() = Some(Arc::new(ClusterPlanner::new(plain)));
+    let options = equipped.config().get_or_insert_default().options_mut();
+    let each = (BUFFERED_BYTES / count.max(1)).max(FEWEST_BUFFERED_BYTES);
+    options
+        .set(BUFFER_OPTION, &each.to_string())
+        .map_err(|e| Error::internal("the engine has no option for its buffers").with_source(e))?;
     *builder = equipped;
     Ok(())
 }

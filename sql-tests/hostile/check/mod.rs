@@ -9,6 +9,7 @@ mod statistics;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use datafusion::prelude::SessionContext;
 use datafusion_tiledb::{Array, TileDbTable};
 use futures::TryStreamExt;
 use libtest_mimic::Failed;
@@ -134,6 +135,69 @@ async fn passes(array: PathBuf, entry: Value) -> Result<(), Failed> {
     if rules != expected {
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         return Err(format!("expected {expected:?}\n{}", shown.join("\n")).into());
+    }
+    Ok(())
+}
+
+trial!(interrupted_vacuum);
+/// A vacuum that stops between its list of ignored fragments and the removal of their commits leaves nothing that worries.
+async fn interrupted_vacuum() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().join("a").display().to_string();
+    let ctx = SessionContext::new();
+    datafusion_tiledb::register(&ctx)?;
+    let run = async |sql: &str| {
+        let sql = sql.replace('$', &place);
+        datafusion_tiledb::execute(&ctx, &sql)
+            .await?
+            .collect()
+            .await
+    };
+    for sql in [
+        "CREATE EXTERNAL TABLE t (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$'",
+        "INSERT INTO t VALUES (1, 1)",
+        "INSERT INTO t VALUES (2, 2)",
+        "SELECT * FROM tiledb_consolidate('$', mode => 'commits')",
+        "SELECT * FROM tiledb_consolidate('$')",
+    ] {
+        run(sql).await?;
+    }
+    let commits = folder.path().join("a/__commits");
+    let before = Files::of(&folder.path().join("a"));
+    run("SELECT * FROM tiledb_vacuum('$', min_age => '0')").await?;
+    let after = Files::of(&folder.path().join("a"));
+    let ignores = after.0.keys().filter(|path| path.ends_with(".ign"));
+    if ignores.count() != 1 {
+        return Err("the vacuum writes no list of ignored fragments".into());
+    }
+    // All that the vacuum removed is there again.
+    before.write(&folder.path().join("a"));
+    let found = of_files(&Files::of(&folder.path().join("a"))).await;
+    let worrying: Vec<_> = found
+        .iter()
+        .filter(|finding| finding.severity() != Severity::Leftover)
+        .map(ToString::to_string)
+        .collect();
+    // Commits in a list and in files of their own are there with or without the vacuum.
+    if worrying
+        .iter()
+        .any(|line| !line.contains("committed-twice"))
+    {
+        return Err(worrying.join("\n").into());
+    }
+    // Without the list of what is replaced, the same files are a warning.
+    for entry in std::fs::read_dir(commits)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "vac") {
+            std::fs::remove_file(path)?;
+        }
+    }
+    let found = of_files(&Files::of(&folder.path().join("a"))).await;
+    if !found
+        .iter()
+        .any(|finding| finding.rule.name() == "ignored-and-committed")
+    {
+        return Err("nothing is found without the list of replaced fragments".into());
     }
     Ok(())
 }

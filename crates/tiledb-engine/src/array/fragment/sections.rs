@@ -97,7 +97,11 @@ impl Fragment {
         let mut end = self.section_end(start, limit);
         if end == u64::MAX {
             // This is the last section, and the footer was read from elsewhere. Bytes after the section do no harm.
-            end = storage.file_bytes(&path).await?.unwrap_or(0);
+            let bytes = storage.file_bytes(&path).await?;
+            // The copy of the footer may be left of a fragment that a vacuum has removed.
+            end = bytes.ok_or_else(|| {
+                Error::not_found(format!("{}/{path} does not exist", storage.uri()))
+            })?;
         }
         if end < start {
             return Err(Error::corrupt(format!(

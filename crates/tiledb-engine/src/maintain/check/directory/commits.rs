@@ -17,17 +17,32 @@ use crate::storage::{FileInfo, Storage};
 /// Checks the files about other commits. `is_there` returns whether the folder of a fragment exists.
 pub fn check(lists: &CommitLists, is_there: impl Fn(&str) -> bool, report: &FindingReporter) {
     let committed = lists.committed();
-    ignored(lists, report);
+    ignored(lists, &committed, report);
     repeated(lists, report);
     replaced(lists, &committed, is_there, report);
 }
 
-/// Names that are ignored take effect only in lists.
-fn ignored(lists: &CommitLists, report: &FindingReporter) {
+/// Names that are ignored take effect only in lists. A vacuum that was interrupted may have left the commit file of a fragment that is
+/// replaced; the next one removes it.
+fn ignored(
+    lists: &CommitLists,
+    committed: &BTreeMap<&str, &CheckedCommit>,
+    report: &FindingReporter,
+) {
+    let vacuums = lists.vacuums.iter();
+    let valid = vacuums.filter(|vacuum| {
+        committed.contains_key(vacuum.replacement.name.as_str())
+            || truncates(&vacuum.replacement, &vacuum.replaced)
+    });
+    let replaced: BTreeSet<&str> = valid
+        .flat_map(|vacuum| vacuum.replaced.iter().map(String::as_str))
+        .collect();
     let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, file) in &lists.ignored {
         files.entry(file).or_default().push(name);
-        if let Some(own) = lists.own.get(name) {
+        if let Some(own) = lists.own.get(name)
+            && !replaced.contains(name.as_str())
+        {
             let found = format!("{file} ignores {name}, which has a commit file of its own");
             let expected = "no commit file for what is ignored";
             report.tell(Rule::IgnoredAndCommitted, &own.path, found, expected);
