@@ -12,8 +12,12 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::{DistributedCodec, DistributedLeafExec, NetworkBoundaryExt};
 use datafusion_proto::bytes::physical_plan_to_bytes_with_proto_converter;
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
+use datafusion_proto::protobuf::PhysicalPlanNode;
+use prost::Message as _;
 
+use crate::expressions::nesting::can_be_sent;
 use crate::optimizer::scan_of;
+use crate::scan::task_scan::TaskScanExec;
 
 /// Whether a node can only run in the process of its session: it changes arrays, or reads what only this machine has.
 pub(super) fn stays_here(plan: &Arc<dyn ExecutionPlan>) -> bool {
@@ -64,7 +68,35 @@ fn check_stage(stage: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<
             "{name} runs in this process only"
         )));
     }
+    check_nesting(&first_task)?;
     let codec = DistributedCodec::new_combined_with_user(context.session_config());
     let converter = DeduplicatingProtoConverter::default();
-    physical_plan_to_bytes_with_proto_converter(first_task, &codec, &converter).map(|_| ())
+    let bytes = physical_plan_to_bytes_with_proto_converter(first_task, &codec, &converter)?;
+    // Nodes and expressions together may be nested more deeply than a worker can read.
+    match PhysicalPlanNode::decode(bytes.as_ref()) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(too_deep()),
+    }
+}
+
+/// Fails if an expression is nested so deeply that it can't be written, or read, on the stack of a thread.
+fn check_nesting(stage: &Arc<dyn ExecutionPlan>) -> Result<()> {
+    stage.apply(|node| {
+        // Scans write their conditions flat.
+        if scan_of(node).is_some() || node.is::<TaskScanExec>() {
+            return Ok(TreeNodeRecursion::Continue);
+        }
+        node.apply_expressions(&mut |expr| match can_be_sent(expr) {
+            true => Ok(TreeNodeRecursion::Continue),
+            false => Err(too_deep()),
+        })?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+fn too_deep() -> DataFusionError {
+    DataFusionError::NotImplemented(
+        "its nodes or expressions are nested too deeply to be sent".to_owned(),
+    )
 }

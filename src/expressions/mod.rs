@@ -2,6 +2,8 @@
 
 pub(crate) mod evaluable;
 mod in_numbers;
+#[cfg(feature = "distributed")]
+pub(crate) mod nesting;
 pub(crate) mod predicate;
 pub(crate) mod pruning;
 pub mod ranges;

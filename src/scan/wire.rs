@@ -20,6 +20,7 @@ use tiledb_engine::array::snapshot::SnapshotContents;
 use tiledb_engine::scan::plan::first_cells::DimensionOrder;
 use tiledb_engine::{Error, Result};
 
+use crate::expressions::nesting::{MOST_SENT_LEVELS, can_be_sent, flattened};
 use crate::expressions::shape::PhysicalExprRef;
 use crate::options::TableOptions;
 use crate::options::settings::TileDbSettings;
@@ -231,9 +232,15 @@ struct ExprWriter<'a> {
 
 impl ExprWriter<'_> {
     fn write(&self, expr: &PhysicalExprRef) -> Result<ExprBytes> {
+        let flat = flattened(expr);
+        if !can_be_sent(&flat) {
+            return Err(Error::unsupported(format!(
+                "a scan cannot be sent to another machine: a condition has more than {MOST_SENT_LEVELS} levels"
+            )));
+        }
         let node = self
             .converter
-            .physical_expr_to_proto(expr, self.codec)
+            .physical_expr_to_proto(&flat, self.codec)
             .map_err(|e| unwritable(format!("the condition {expr}"), e))?;
         Ok(node.encode_to_vec())
     }
