@@ -191,11 +191,11 @@ mod tests {
         frame.create_physical_plan().await.unwrap()
     }
 
-    /// The nodes of a plan that are ours, as bytes.
-    fn written(
-        plan: &Arc<dyn ExecutionPlan>,
-        all: &mut Vec<(Vec<u8>, Vec<Arc<dyn ExecutionPlan>>)>,
-    ) {
+    /// A node of ours as bytes, and the children it is read with.
+    type WrittenNode = (Vec<u8>, Vec<Arc<dyn ExecutionPlan>>);
+
+    /// Collects the nodes of a plan that are ours.
+    fn written(plan: &Arc<dyn ExecutionPlan>, all: &mut Vec<WrittenNode>) {
         let mut bytes = Vec::new();
         let converter = DefaultPhysicalProtoConverter {};
         if TileDbCodec

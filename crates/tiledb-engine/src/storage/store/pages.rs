@@ -26,7 +26,7 @@ const MOST_PAGES: usize = 64;
 fn page_offsets(before: &Listing) -> Option<Vec<String>> {
     let page = listing::page().max(1);
     let pages = before.files.len().div_ceil(page);
-    if !before.folders.is_empty() || pages < 2 || pages > MOST_PAGES {
+    if !before.folders.is_empty() || !(2..=MOST_PAGES).contains(&pages) {
         return None;
     }
     let lasts = before.files.chunks_exact(page).filter_map(<[_]>::last);
