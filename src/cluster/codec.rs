@@ -183,6 +183,7 @@ mod tests {
     use datafusion::prelude::SessionContext;
     use datafusion_proto::physical_plan::DefaultPhysicalProtoConverter;
     use futures::TryStreamExt;
+    use tiledb_engine::fuzzed::{Limits, Outcome, fuzz};
 
     use super::*;
 
@@ -233,10 +234,8 @@ mod tests {
         ended.expect("a damaged plan ends in time")
     }
 
-    #[tokio::test]
-    async fn bytes_that_are_no_plan_are_refused() {
-        let ctx = SessionContext::new();
-        crate::register(&ctx).unwrap();
+    /// Nodes of the plans of some queries.
+    async fn nodes(ctx: &SessionContext) -> Vec<WrittenNode> {
         let mut all = Vec::new();
         for sql in [
             "SELECT station, time FROM './examples/data/weather_stations' WHERE temperature > 3 AND time < '2024-03-01'",
@@ -244,9 +243,38 @@ mod tests {
             "SELECT time, count(*) FROM './examples/data/weather_stations' GROUP BY time",
             "SELECT avg(temperature) FROM './examples/data/weather_stations'",
         ] {
-            written(&plan_of(&ctx, sql).await, &mut all);
+            written(&plan_of(ctx, sql).await, &mut all);
         }
         assert!(all.len() >= 3, "{}", all.len());
+        all
+    }
+
+    #[tokio::test]
+    async fn any_bytes_are_read_or_refused() {
+        let ctx = SessionContext::new();
+        crate::register(&ctx).unwrap();
+        let (nodes, state) = (nodes(&ctx).await, ctx.state());
+        let seeds = nodes.iter().map(|(bytes, _)| bytes.clone());
+        fuzz("nodes of plans", seeds, Limits::USUAL, |bytes| {
+            let mut refused = String::new();
+            for (_, inputs) in &nodes {
+                match read(bytes, inputs, &state) {
+                    Ok(plan) if plan.output_partitioning().partition_count() > 1 << 16 => {
+                        return Outcome::Wrong("a node has too many partitions".to_owned());
+                    }
+                    Ok(_) => return Outcome::Decoded,
+                    Err(error) => refused = error.strip_backtrace(),
+                }
+            }
+            Outcome::Refused(refused)
+        });
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_no_plan_are_refused() {
+        let ctx = SessionContext::new();
+        crate::register(&ctx).unwrap();
+        let all = nodes(&ctx).await;
         let state = ctx.state();
         let mut random = 88_172_645_463_325_252_u64;
         let mut next = move |below: usize| {

@@ -77,8 +77,8 @@ pub mod tile;
 pub mod write;
 
 /// Inputs for decoders, changed at random but by their structure.
-#[cfg(test)]
-mod fuzzed;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzed;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod growth;
