@@ -1,13 +1,14 @@
-//! How much faster are two workers than one, each held to one core, and beside plain DataFusion on Parquet over the same workers?
+//! How much faster are two workers than one core, each held to one core, and beside plain DataFusion on Parquet over the same workers?
 //!
 //! ```text
 //! cargo bench -p tiledb-sql --bench cluster                # all rows
 //! cargo bench -p tiledb-sql --bench cluster -- "group by"  # only the rows with this in their names
 //! ```
 //!
-//! The workers are processes of their own, held to their cores with `taskset`. The array and its Parquet twin have the same rows in
-//! the same order, and lie in a temporary folder. `process` is the time without workers, with two threads. Both sides see warm files;
-//! the best of five runs counts. In the end come the costs of a query that could have stayed in the process.
+//! The workers are processes of their own, held to their cores with `taskset`. With one worker nothing is sent, so what one core does is
+//! measured in a process held to one core; `process` is a process with two. The array and its Parquet twin have the same rows in the
+//! same order, and lie in a temporary folder. Both sides see warm files; the best of five runs counts. At the end comes the cost of
+//! sending a query that could have stayed in the process.
 
 #![allow(
     missing_docs,
@@ -17,6 +18,7 @@
     reason = "a benchmark prints, and stops at the first surprise"
 )]
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -32,6 +34,9 @@ use datafusion_tiledb::{cluster, execute};
 use futures::TryStreamExt;
 
 const RUNS: usize = 5;
+
+/// The argument before the folder of the arrays, with which this program measures itself on one core.
+const ONE_CORE: &str = "--one-core";
 
 /// What is asked of the array and of its twin.
 const QUERIES: [(&str, &str); 7] = [
@@ -95,13 +100,15 @@ impl Drop for PinnedWorker {
     }
 }
 
-fn config(partitions: usize) -> SessionConfig {
-    SessionConfig::new().with_target_partitions(partitions)
+/// With one partition for each core that this process may use.
+fn config() -> SessionConfig {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    SessionConfig::new().with_target_partitions(cores)
 }
 
 /// A session with the array, in the process, or on workers.
-async fn arrays(folder: &Path, workers: &[&PinnedWorker]) -> Result<SessionContext> {
-    let ctx = SessionContext::new_with_config(config(2));
+async fn arrays(folder: &Path, workers: &[PinnedWorker]) -> Result<SessionContext> {
+    let ctx = SessionContext::new_with_config(config());
     datafusion_tiledb::register(&ctx).map_err(datafusion_tiledb::to_datafusion_error)?;
     for table in ["t", "s"] {
         let place = folder.join(table).display().to_string();
@@ -120,8 +127,8 @@ async fn arrays(folder: &Path, workers: &[&PinnedWorker]) -> Result<SessionConte
 }
 
 /// A session with the Parquet twins, in the process, or on workers.
-async fn twins(folder: &Path, workers: &[&PinnedWorker]) -> Result<SessionContext> {
-    let mut builder = SessionStateBuilder::new_with_default_features().with_config(config(2));
+async fn twins(folder: &Path, workers: &[PinnedWorker]) -> Result<SessionContext> {
+    let mut builder = SessionStateBuilder::new_with_default_features().with_config(config());
     if !workers.is_empty() {
         builder = builder
             .with_distributed_worker_resolver(urls(workers))
@@ -145,7 +152,7 @@ async fn twins(folder: &Path, workers: &[&PinnedWorker]) -> Result<SessionContex
     Ok(ctx)
 }
 
-fn urls(workers: &[&PinnedWorker]) -> WorkerUrls {
+fn urls(workers: &[PinnedWorker]) -> WorkerUrls {
     let urls: Vec<_> = workers.iter().map(|worker| worker.url.as_str()).collect();
     urls.join(",").parse().expect("addresses")
 }
@@ -189,77 +196,135 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<()> {
-    let chosen = std::env::args()
-        .skip(1)
-        .find(|argument| !argument.starts_with('-'));
-    let folder = tempfile::tempdir()?;
-    println!("20 million rows are written");
-    arrange(folder.path()).await?;
+/// The best times of a query over the array and over its twin, in milliseconds, and the number of rows.
+struct QueryTimes {
+    array: f64,
+    twin: f64,
+    rows: usize,
+}
+
+/// Runs the chosen queries over the array and over its twin, and shows each to `each`.
+async fn measure(
+    [array, twin]: &[SessionContext; 2],
+    chosen: Option<&str>,
+    mut each: impl FnMut(&'static str, QueryTimes),
+) -> Result<()> {
+    for (name, sql) in QUERIES {
+        if chosen.is_some_and(|chosen| !name.contains(chosen)) {
+            continue;
+        }
+        let ((ours, rows), (peers, peer_rows)) = (best(array, sql).await?, best(twin, sql).await?);
+        assert_eq!(rows, peer_rows, "rows of {name}");
+        let (array, twin) = (milliseconds(ours), milliseconds(peers));
+        each(name, QueryTimes { array, twin, rows });
+    }
+    Ok(())
+}
+
+/// What a process does that is held to one core. It is this program, with other arguments.
+fn on_one_core(folder: &Path, chosen: Option<&str>) -> HashMap<String, QueryTimes> {
+    let program = std::env::current_exe().expect("the path of this program");
+    let output = Command::new("taskset")
+        .args(["-c", "0"])
+        .arg(program)
+        .arg(ONE_CORE)
+        .arg(folder)
+        .args(chosen)
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("taskset");
+    assert!(output.status.success(), "on one core: {}", output.status);
+    let lines = String::from_utf8(output.stdout).expect("UTF-8");
+    let fields = lines
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>());
+    let times = fields.map(|fields| {
+        let number = |field: &str| field.parse::<f64>().expect("a number");
+        let times = QueryTimes {
+            array: number(fields[1]),
+            twin: number(fields[2]),
+            rows: fields[3].parse().expect("a number"),
+        };
+        (fields[0].to_owned(), times)
+    });
+    times.collect()
+}
+
+/// What the query costs that could have stayed.
+async fn print_overhead(process: &SessionContext, cluster: &SessionContext) -> Result<()> {
+    let sql = "SELECT k, count(*) FROM t WHERE x < 20000 GROUP BY k";
+    let set = "SET tiledb.bytes_per_task = '1 B'";
+    execute(cluster, set).await?.collect().await?;
+    let ((stays, _), (goes, _)) = (best(process, sql).await?, best(cluster, sql).await?);
+    let (stays, goes) = (milliseconds(stays), milliseconds(goes));
+    println!("a query of 20,000 rows: {stays:.1} ms in the process, {goes:.1} ms on two workers");
+    Ok(())
+}
+
+async fn compare(chosen: Option<&str>) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let folder = scratch.path();
+    println!("writing 20 million rows");
+    arrange(folder).await?;
+    let one_core = on_one_core(folder, chosen);
     let workers = [PinnedWorker::start(0), PinnedWorker::start(1)];
-    let (one, two) = ([&workers[0]], [&workers[0], &workers[1]]);
-    let ours = [
-        arrays(folder.path(), &[]).await?,
-        arrays(folder.path(), &one).await?,
-        arrays(folder.path(), &two).await?,
+    let process = [arrays(folder, &[]).await?, twins(folder, &[]).await?];
+    let cluster = [
+        arrays(folder, &workers).await?,
+        twins(folder, &workers).await?,
     ];
-    let peers = [
-        twins(folder.path(), &[]).await?,
-        twins(folder.path(), &one).await?,
-        twins(folder.path(), &two).await?,
-    ];
+    let mut on_two_cores = HashMap::new();
+    let keep = |name, times| {
+        on_two_cores.insert(name, times);
+    };
+    measure(&process, chosen, keep).await?;
     println!(
-        "{:<18} {:>10} {:>10} {:>10} {:>7} {:>10} {:>10} {:>10} {:>7} {:>9}",
+        "{:<18} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>9} {:>7} {:>9}",
         "ms",
         "process",
-        "1 worker",
+        "1 core",
         "2 workers",
         "gain",
         "Parquet",
-        "1 worker",
+        "1 core",
         "2 workers",
         "gain",
         "ours/peer"
     );
-    for (what, sql) in QUERIES {
-        if chosen.as_ref().is_some_and(|chosen| !what.contains(chosen)) {
-            continue;
-        }
-        let (mut times, mut counts) = (Vec::new(), Vec::new());
-        for ctx in ours.iter().chain(&peers) {
-            let (time, rows) = best(ctx, sql).await?;
-            times.push(milliseconds(time));
-            counts.push(rows);
-        }
-        assert!(
-            counts.iter().all(|rows| *rows == counts[0]),
-            "{what}: {counts:?} rows"
-        );
+    measure(&cluster, chosen, |name, two| {
+        let (process, one) = (&on_two_cores[name], &one_core[name]);
+        assert_eq!([process.rows, one.rows], [two.rows; 2], "rows of {name}");
         println!(
-            "{what:<18} {:>10.0} {:>10.0} {:>10.0} {:>6.2}x {:>10.0} {:>10.0} {:>10.0} {:>6.2}x {:>9.2}",
-            times[0],
-            times[1],
-            times[2],
-            times[1] / times[2],
-            times[3],
-            times[4],
-            times[5],
-            times[4] / times[5],
-            times[2] / times[5]
+            "{name:<18} {:>9.0} {:>9.0} {:>9.0} {:>6.2}x {:>9.0} {:>9.0} {:>9.0} {:>6.2}x {:>9.2}",
+            process.array,
+            one.array,
+            two.array,
+            one.array / two.array,
+            process.twin,
+            one.twin,
+            two.twin,
+            one.twin / two.twin,
+            two.array / two.twin
         );
+    })
+    .await?;
+    print_overhead(&process[0], &cluster[0]).await
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> Result<()> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let mut plain = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with("--"));
+    if !arguments.iter().any(|argument| argument == ONE_CORE) {
+        return compare(plain.next().map(String::as_str)).await;
     }
-    let small = "SELECT k, count(*) FROM t WHERE x < 20000 GROUP BY k";
-    execute(&ours[2], "SET tiledb.bytes_per_task = '1 B'")
-        .await?
-        .collect()
-        .await?;
-    let (stays, _) = best(&ours[0], small).await?;
-    let (goes, _) = best(&ours[2], small).await?;
-    println!(
-        "a query of 20,000 rows: {:.1} ms in the process, {:.1} ms on two workers",
-        milliseconds(stays),
-        milliseconds(goes)
-    );
-    Ok(())
+    let folder = Path::new(plain.next().expect("a folder"));
+    let chosen = plain.next().map(String::as_str);
+    let sessions = [arrays(folder, &[]).await?, twins(folder, &[]).await?];
+    let print = |name, times: QueryTimes| {
+        println!("{name}\t{}\t{}\t{}", times.array, times.twin, times.rows);
+    };
+    measure(&sessions, chosen, print).await
 }

@@ -25,7 +25,7 @@ use crate::expressions::ranges::{self, DimensionColumn};
 use crate::labels::{LabelColumns, LabelSurroundings};
 use crate::options::{FloatColumns, TableOptions};
 use crate::scan::query::{ScanQuery, ScanRequest};
-#[cfg(feature = "distributed")]
+#[cfg(feature = "cluster")]
 use crate::scan::source::task::{ScanTask, TaskUnits};
 use crate::scan::source::{MOST_RENEWALS, PlannedScan, ScanRenewal, ScanValue, TileDbSource};
 use crate::scan::statistics::{remain_true, statistics};
@@ -53,7 +53,7 @@ impl ScanValue {
     }
 }
 
-#[cfg(feature = "distributed")]
+#[cfg(feature = "cluster")]
 impl ScanTask {
     /// Opens the files of the task, and plans the reading of its units.
     pub(crate) async fn open(&self, runtime: &ArrayRuntime) -> tiledb_engine::Result<TileDbSource> {
