@@ -71,6 +71,46 @@ async fn large_scans() -> Result<(), Failed> {
     Ok(())
 }
 
+trial!(enumerations);
+/// Groups by codes of enumerations, which are sent as functions: text, bytes, NULL, other dictionaries behind joins.
+async fn enumerations() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().display().to_string();
+    let plain = USUAL.context()?;
+    for sql in [
+        "COPY (SELECT value AS x, arrow_cast(CASE WHEN value % 11 = 3 THEN NULL ELSE 'é' || (value % 7) END, 'Dictionary(Int8, Utf8)') AS kind, \
+         arrow_cast(arrow_cast('b' || (value % 3), 'Binary'), 'Dictionary(Int16, Binary)') AS bytes, value AS v FROM generate_series(0, 99999)) \
+         TO '$P/one' STORED AS TILEDB PARTITIONED BY (x)",
+        "COPY (SELECT value AS x, arrow_cast('é' || ((value + 5) % 9), 'Dictionary(Int8, Utf8)') AS kind FROM generate_series(0, 49999)) \
+         TO '$P/other' STORED AS TILEDB PARTITIONED BY (x)",
+    ] {
+        execute(&plain, &sql.replace("$P", &place))
+            .await?
+            .collect()
+            .await?;
+    }
+    let cluster = Shape::with_workers(2).context()?;
+    for sql in [
+        "SELECT kind, count(*) AS n, sum(v) AS s FROM '$P/one' GROUP BY kind ORDER BY kind NULLS FIRST",
+        "SELECT kind, bytes, count(*) AS n, min(x) AS low FROM '$P/one' GROUP BY kind, bytes ORDER BY low",
+        "SELECT kind, v % 4 AS r, count(*) AS n FROM '$P/one' GROUP BY kind, v % 4 ORDER BY kind, r",
+        "SELECT o.kind, count(*) AS n FROM '$P/one' AS a JOIN '$P/other' AS o ON a.x = o.x GROUP BY o.kind ORDER BY o.kind",
+        "SELECT kind, n FROM (SELECT kind, count(*) AS n FROM '$P/one' WHERE v > 100 GROUP BY kind) WHERE kind > 'é3' ORDER BY kind",
+    ] {
+        let sql = sql.replace("$P", &place);
+        let expected = shown(&plain, &sql).await?;
+        let found = shown(&cluster, &sql).await?;
+        if found != expected {
+            return Err(format!("{sql}\n{found}\nexpected\n{expected}").into());
+        }
+        let plan = shown(&cluster, &format!("EXPLAIN {sql}")).await?;
+        if !plan.contains("codes(") || !plan.contains("tasks=2") {
+            return Err(format!("{sql} doesn't group by codes on workers:\n{plan}").into());
+        }
+    }
+    Ok(())
+}
+
 async fn shown(ctx: &SessionContext, sql: &str) -> Result<String, Failed> {
     let batches = execute(ctx, sql).await?.collect().await?;
     Ok(pretty_format_batches(&batches)?.to_string())

@@ -43,7 +43,6 @@ use self::tasks::{TaskCounts, TaskScans};
 use self::trust::ClusterTrust;
 use self::worker_urls::WorkerUrls;
 use self::workers_function::WorkersFunction;
-use crate::options::settings::TileDbSettings;
 use crate::table::session::rebuild;
 use crate::{Error, Result};
 
@@ -110,11 +109,6 @@ fn fill(builder: &mut SessionStateBuilder, workers: WorkerUrls, trust: ClusterTr
     let mut equipped = crate::equip(std::mem::take(builder))?;
     let plain = equipped.query_planner().clone();
     let plain = plain.ok_or_else(|| Error::internal("the session has no planner for arrays"))?;
-    // Expressions of ours don't travel: the engine's codec passes none on.
-    let options = equipped.config().get_or_insert_default().options_mut();
-    if let Some(settings) = options.extensions.get_mut::<TileDbSettings>() {
-        settings.enable_enumerated_groups = false;
-    }
     let channels = WorkerChannels::of_coordinator(trust);
     let count = workers.urls().len();
     let function = WorkersFunction {

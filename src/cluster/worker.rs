@@ -22,6 +22,7 @@ use super::tasks::TaskSettings;
 use super::trust::{ClusterTrust, TokenCheck};
 use super::worker_facts::WorkerFacts;
 use crate::error::to_datafusion_error;
+use crate::optimizer::enumerated::sent;
 use crate::options::settings::TileDbSettings;
 use crate::session::StatementDepth;
 use crate::stores::registry::StoreRegistry;
@@ -130,6 +131,7 @@ impl WorkerSession {
         if let Some(depth) = &self.depth {
             config.set_extension(Arc::clone(depth));
         }
+        sent::install(&mut builder);
         let builder = builder
             .with_distributed_user_codec(TileDbCodec)
             .with_distributed_channel_resolver(self.channels.clone());

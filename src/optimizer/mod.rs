@@ -9,7 +9,7 @@
 pub mod aggregate;
 mod below;
 mod elements;
-mod enumerated;
+pub(crate) mod enumerated;
 mod first_cells;
 pub mod group_by;
 mod guards;

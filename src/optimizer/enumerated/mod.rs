@@ -12,19 +12,18 @@
 //! The codes are those of the array's enumeration, even if joins or repartitioning have changed the dictionary of a
 //! batch.
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
+mod codes;
+#[cfg(feature = "cluster")]
+pub(crate) mod sent;
+mod values;
+
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, DictionaryArray, Int64Array, RecordBatch, downcast_integer_array,
-    make_comparator,
-};
-use datafusion::arrow::compute::{SortOptions, cast, sort_to_indices, take};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use datafusion::common::{JoinType, Result, exec_err, internal_datafusion_err};
+use datafusion::arrow::array::{Array, ArrayRef, make_comparator};
+use datafusion::arrow::compute::{SortOptions, sort_to_indices};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{JoinType, Result, internal_datafusion_err};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
@@ -36,6 +35,8 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use self::codes::EnumerationCodes;
+use self::values::EnumerationValues;
 use crate::scan::source::TileDbSource;
 
 /// Enumerations with more values are not checked for equal ones.
@@ -73,10 +74,9 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
         let column = expr.downcast_ref::<Column>();
         let values = column.and_then(|column| enumeration_of(first.input(), column.index()));
         if let Some(values) = values.filter(all_differ) {
-            *expr = Arc::new(EnumerationCodes {
-                of: Arc::clone(expr),
-                values: Arc::clone(&values),
-            });
+            let (column, schema) = (Arc::clone(expr), first.input().schema());
+            let codes = EnumerationCodes::new(column, Arc::clone(&values), &schema)?;
+            *expr = Arc::new(codes);
             // `TopKAggregation` compares names, and would treat the order of codes as that of values.
             *name = format!("codes of {name}");
             *enumeration = Some(values);
@@ -191,208 +191,7 @@ pub(super) fn is_code(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.is::<EnumerationCodes>()
 }
 
-/// Converts the values of a column to their codes in an enumeration.
-#[derive(Debug)]
-struct EnumerationCodes {
-    of: Arc<dyn PhysicalExpr>,
-    values: ArrayRef,
-}
-
-impl EnumerationCodes {
-    /// The codes of a dictionary with other values, or with the same values in another order.
-    fn translated(&self, array: &ArrayRef) -> Result<ArrayRef> {
-        let dictionary = array.as_any_dictionary();
-        let order = sort_to_indices(&self.values, None, None)?;
-        let found = cast(dictionary.values(), self.values.data_type())?;
-        let compare = make_comparator(&self.values, &found, SortOptions::default())?;
-        let order = order.values();
-        let code = |value: usize| {
-            let position = order.partition_point(|code| compare(*code as usize, value).is_lt());
-            let code = order.get(position).map(|code| *code as usize);
-            code.filter(|code| compare(*code, value).is_eq())
-        };
-        let used = used_values(array);
-        let mut codes = Vec::with_capacity(found.len());
-        for (value, used) in used.into_iter().enumerate() {
-            let code = if found.is_valid(value) {
-                code(value)
-            } else {
-                None
-            };
-            if used && code.is_none() && found.is_valid(value) {
-                return exec_err!("a value is not one of the enumeration");
-            }
-            codes.push(code.map(|code| code as i64));
-        }
-        let codes = cast(&Int64Array::from(codes), dictionary.keys().data_type())?;
-        Ok(take(&codes, dictionary.keys(), None)?)
-    }
-}
-
-/// Which values of a dictionary are used.
-fn used_values(array: &ArrayRef) -> Vec<bool> {
-    let dictionary = array.as_any_dictionary();
-    let mut used = vec![false; dictionary.values().len()];
-    if used.is_empty() {
-        return used;
-    }
-    let keys = dictionary.normalized_keys().into_iter().enumerate();
-    for (_, key) in keys.filter(|(row, _)| array.is_valid(*row)) {
-        if let Some(used) = used.get_mut(key) {
-            *used = true;
-        }
-    }
-    used
-}
-
-impl PhysicalExpr for EnumerationCodes {
-    fn return_field(&self, input: &Schema) -> Result<FieldRef> {
-        let field = self.of.return_field(input)?;
-        let DataType::Dictionary(codes, _) = field.data_type() else {
-            return exec_err!("{} isn't an enumeration", self.of);
-        };
-        let field = Field::new(field.name(), codes.as_ref().clone(), field.is_nullable());
-        Ok(Arc::new(field))
-    }
-
-    fn data_type(&self, input: &Schema) -> Result<DataType> {
-        Ok(self.return_field(input)?.data_type().clone())
-    }
-
-    fn nullable(&self, input: &Schema) -> Result<bool> {
-        self.of.nullable(input)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let array = self.of.evaluate(batch)?.into_array(batch.num_rows())?;
-        let Some(dictionary) = array.as_any_dictionary_opt() else {
-            return exec_err!("{} isn't an enumeration", self.of);
-        };
-        let values = dictionary.values();
-        let same = values.to_data().ptr_eq(&self.values.to_data()) || values == &self.values;
-        Ok(ColumnarValue::Array(if same {
-            dictionary.keys().slice(0, dictionary.keys().len())
-        } else {
-            self.translated(&array)?
-        }))
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.of]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Arc::new(Self {
-            of: only(children)?,
-            values: Arc::clone(&self.values),
-        }))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-impl fmt::Display for EnumerationCodes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "codes({})", self.of)
-    }
-}
-
-impl PartialEq for EnumerationCodes {
-    fn eq(&self, other: &Self) -> bool {
-        self.of.eq(&other.of) && self.values.as_ref() == other.values.as_ref()
-    }
-}
-
-impl Eq for EnumerationCodes {}
-
-impl Hash for EnumerationCodes {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.of.hash(state);
-    }
-}
-
-/// Converts codes of an enumeration to values.
-#[derive(Debug)]
-struct EnumerationValues {
-    of: Arc<dyn PhysicalExpr>,
-    values: ArrayRef,
-    /// The field of the column before it was converted to codes.
-    field: FieldRef,
-}
-
-impl PhysicalExpr for EnumerationValues {
-    fn return_field(&self, _input: &Schema) -> Result<FieldRef> {
-        Ok(Arc::clone(&self.field))
-    }
-
-    fn data_type(&self, _input: &Schema) -> Result<DataType> {
-        Ok(self.field.data_type().clone())
-    }
-
-    fn nullable(&self, _input: &Schema) -> Result<bool> {
-        Ok(self.field.is_nullable())
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let codes = self.of.evaluate(batch)?.into_array(batch.num_rows())?;
-        let codes = codes.as_ref();
-        downcast_integer_array! {
-            codes => {
-                let shown = DictionaryArray::try_new(codes.clone(), Arc::clone(&self.values))?;
-                Ok(ColumnarValue::Array(Arc::new(shown)))
-            }
-            other => exec_err!("{other} cannot key a dictionary")
-        }
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.of]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Arc::new(Self {
-            of: only(children)?,
-            values: Arc::clone(&self.values),
-            field: Arc::clone(&self.field),
-        }))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-impl fmt::Display for EnumerationValues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "values({})", self.of)
-    }
-}
-
-impl PartialEq for EnumerationValues {
-    fn eq(&self, other: &Self) -> bool {
-        self.of.eq(&other.of)
-            && self.values.as_ref() == other.values.as_ref()
-            && self.field == other.field
-    }
-}
-
-impl Eq for EnumerationValues {}
-
-impl Hash for EnumerationValues {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.of.hash(state);
-        self.field.hash(state);
-    }
-}
-
+/// The only argument of an expression.
 fn only(children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
     let mut children = children.into_iter();
     let child = children.next();
@@ -401,41 +200,13 @@ fn only(children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{Int8Array, StringArray};
-    use datafusion::arrow::datatypes::Int8Type;
+    use datafusion::arrow::array::StringArray;
 
     use super::*;
 
-    fn text(values: &[&str]) -> ArrayRef {
-        Arc::new(StringArray::from(values.to_vec()))
-    }
-
-    fn codes(values: &[&str], keys: &[Option<i8>]) -> Result<Vec<Option<i8>>> {
-        let keys = Int8Array::from(keys.to_vec());
-        let column = DictionaryArray::<Int8Type>::try_new(keys, text(values))?;
-        let batch = RecordBatch::try_from_iter([("e", Arc::new(column) as ArrayRef)])?;
-        let codes = EnumerationCodes {
-            of: Arc::new(Column::new("e", 0)),
-            values: text(&["m", "a", "z"]),
-        };
-        let codes = codes.evaluate(&batch)?.into_array(batch.num_rows())?;
-        Ok(codes.as_primitive::<Int8Type>().iter().collect())
-    }
-
-    #[test]
-    fn codes_are_those_of_the_enumeration_whatever_the_dictionary() {
-        let keys = [Some(0), None, Some(2), Some(1)];
-        assert_eq!(codes(&["m", "a", "z"], &keys).unwrap(), keys);
-        let other = codes(&["z", "m", "a"], &keys).unwrap();
-        assert_eq!(other, [Some(2), None, Some(1), Some(0)]);
-        assert_eq!(codes(&[], &[None, None]).unwrap(), [None, None]);
-        // Values that no row uses are ignored.
-        assert_eq!(codes(&["a", "?"], &[Some(0)]).unwrap(), [Some(1)]);
-        assert!(codes(&["a", "?"], &[Some(1)]).is_err());
-    }
-
     #[test]
     fn equal_values_and_nulls_are_told_from_different_values() {
+        let text = |values: &[&str]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
         assert!(all_differ(&text(&["b", "", "a"])));
         assert!(!all_differ(&text(&["b", "a", "b"])));
         let with_null: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
