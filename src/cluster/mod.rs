@@ -52,6 +52,8 @@ pub(crate) const RELEASE: &str = concat!("datafusion-tiledb ", env!("CARGO_PKG_V
 /// The engine's option for the bytes of rows that wait in each connection to a worker. The memory pool doesn't know of them, so all of
 /// them together are few.
 const BUFFER_OPTION: &str = "distributed.worker_connection_buffer_budget_bytes";
+/// The engine's option for the compression of rows between machines.
+const COMPRESSION_OPTION: &str = "distributed.compression";
 /// The bytes of rows that wait in all connections of a stage.
 const BUFFERED_BYTES: usize = 16 << 20;
 /// The bytes of rows that wait in a connection, however many there are.
@@ -61,7 +63,7 @@ const FEWEST_BUFFERED_BYTES: usize = 1 << 20;
 ///
 /// Call it when the builder has its configuration, catalogs and rules. Queries on arrays whose scans decode fewer bytes than the
 /// setting `tiledb.bytes_per_task`, and what can't travel, run in the process as before. So do statements that change arrays; what
-/// they read may be read by workers. The setting `tiledb.enable_enumerated_groups` is off, because grouping by codes doesn't travel.
+/// they read may be read by workers.
 ///
 /// ```no_run
 /// use datafusion::execution::SessionStateBuilder;
@@ -110,7 +112,7 @@ fn fill(builder: &mut SessionStateBuilder, workers: WorkerUrls, trust: ClusterTr
     let plain = equipped.query_planner().clone();
     let plain = plain.ok_or_else(|| Error::internal("the session has no planner for arrays"))?;
     let channels = WorkerChannels::of_coordinator(trust);
-    let count = workers.urls().len();
+    let engine_options = engine_options(&workers);
     let function = WorkersFunction {
         workers: workers.clone(),
         channels: channels.clone(),
@@ -129,10 +131,23 @@ fn fill(builder: &mut SessionStateBuilder, workers: WorkerUrls, trust: ClusterTr
         .with_distributed_planner();
     *equipped.query_planner() = Some(Arc::new(ClusterPlanner::new(plain)));
     let options = equipped.config().get_or_insert_default().options_mut();
-    let each = (BUFFERED_BYTES / count.max(1)).max(FEWEST_BUFFERED_BYTES);
-    options
-        .set(BUFFER_OPTION, &each.to_string())
-        .map_err(|e| Error::internal("the engine has no option for its buffers").with_source(e))?;
+    for (option, value) in engine_options {
+        let unknown = || Error::internal(format!("the engine has no option {option}"));
+        options
+            .set(option, &value)
+            .map_err(|e| unknown().with_source(e))?;
+    }
     *builder = equipped;
     Ok(())
+}
+
+/// The options of the engine that depend on the workers.
+fn engine_options(workers: &WorkerUrls) -> Vec<(&'static str, String)> {
+    let each = BUFFERED_BYTES / workers.urls().len().max(1);
+    let mut options = vec![(BUFFER_OPTION, each.max(FEWEST_BUFFERED_BYTES).to_string())];
+    if workers.are_local() {
+        // There is no network to save.
+        options.push((COMPRESSION_OPTION, "none".to_owned()));
+    }
+    options
 }

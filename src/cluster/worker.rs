@@ -11,9 +11,9 @@ use datafusion::prelude::SessionConfig;
 use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext};
 use tiledb_engine::Engine;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 
 use super::channels::WorkerChannels;
 use super::codec::TileDbCodec;
@@ -30,6 +30,10 @@ use crate::{Error, Result};
 
 /// A plan, or a message of a plan, is no longer than this.
 const LONGEST_MESSAGE: usize = 256 << 20;
+
+/// A partial aggregate gives up grouping if most of its first rows are groups of their own. It looks at more rows than in one process,
+/// where a row that isn't grouped is passed on for less than it takes to send it.
+const ROWS_BEFORE_GIVING_UP: usize = 1 << 20;
 
 /// A process that runs parts of queries.
 ///
@@ -92,7 +96,11 @@ impl ClusterWorker {
         server
             .layer(TaskCounter::default())
             .add_service(service)
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop)
+            // Small answers don't wait until the packet before them is acknowledged.
+            .serve_with_incoming_shutdown(
+                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                stop,
+            )
             .await
             .map_err(|e| Error::storage("the worker can't listen any longer").with_source(e))
     }
@@ -118,10 +126,10 @@ impl WorkerSession {
         if batch_size > 0 {
             *config = std::mem::take(config).with_batch_size(batch_size);
         }
-        config
-            .options_mut()
-            .extensions
-            .insert(self.settings.clone());
+        let options = config.options_mut();
+        options.extensions.insert(self.settings.clone());
+        let execution = &mut options.execution;
+        execution.skip_partial_aggregation_probe_rows_threshold = ROWS_BEFORE_GIVING_UP;
         if let Some(engine) = &self.engine {
             config.set_extension(Arc::clone(engine));
         }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use datafusion::error::DataFusionError;
 use datafusion_distributed::WorkerResolver;
-use url::Url;
+use url::{Host, Url};
 
 use crate::{Error, Result};
 
@@ -16,6 +16,16 @@ impl WorkerUrls {
     /// The addresses.
     pub fn urls(&self) -> &[Url] {
         &self.0
+    }
+
+    /// Whether all workers run on this machine, so that rows take no network.
+    pub(super) fn are_local(&self) -> bool {
+        self.0.iter().all(|url| match url.host() {
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
+        })
     }
 }
 
@@ -85,6 +95,18 @@ mod tests {
             .unwrap();
         let urls: Vec<_> = urls.urls().iter().map(Url::as_str).collect();
         assert_eq!(urls, ["http://127.0.0.1:7071/", "https://b.example:7072/"]);
+    }
+
+    #[test]
+    fn local_workers_have_addresses_of_the_loopback() {
+        for (text, local) in [
+            ("http://127.0.0.1:1,http://[::1]:2,http://localhost:3", true),
+            ("http://127.0.0.1:1,http://10.0.0.1:2", false),
+            ("https://localhost.example:1", false),
+        ] {
+            let urls: WorkerUrls = text.parse().unwrap();
+            assert_eq!(urls.are_local(), local, "{text}");
+        }
     }
 
     #[test]
