@@ -89,5 +89,6 @@ pub fn with_workers(ctx: &SessionContext, workers: WorkerUrls, trust: ClusterTru
     let state = ctx.state_ref();
     let mut state = state.write();
     let options = state.config_mut().options_mut();
-    options.set("tiledb.bytes_per_task", "1")
+    options.set("tiledb.bytes_per_task", "1")?;
+    options.set("tiledb.send_stored_rows", "true")
 }

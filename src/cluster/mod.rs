@@ -12,6 +12,7 @@
 //! A task of a scan holds its units and the files of their fragments, so a worker lists nothing and decides nothing anew. A worker
 //! opens an array when the first partition is polled: decoding a plan does no I/O.
 
+mod benefit;
 pub mod channels;
 mod cluster_exec;
 mod codec;
@@ -62,8 +63,8 @@ const FEWEST_BUFFERED_BYTES: usize = 1 << 20;
 /// Makes a session that is being built run its queries on workers.
 ///
 /// Call it when the builder has its configuration, catalogs and rules. Queries on arrays whose scans decode fewer bytes than the
-/// setting `tiledb.bytes_per_task`, and what can't travel, run in the process as before. So do statements that change arrays; what
-/// they read may be read by workers.
+/// setting `tiledb.bytes_per_task`, queries that return rows as they are stored, and what can't be sent run in the process as before.
+/// So do statements that change arrays; what they read may be read by workers.
 ///
 /// ```no_run
 /// use datafusion::execution::SessionStateBuilder;

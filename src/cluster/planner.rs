@@ -15,6 +15,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{DistributedExec, SessionStateBuilderExt};
 use tiledb_engine::Location;
 
+use super::benefit::only_sends_stored_rows;
 use super::cluster_exec::ClusterExec;
 use super::explain::explained;
 use super::orders::sorted_behind_exchanges;
@@ -22,6 +23,7 @@ use super::pauses::with_pauses;
 use super::stages::check_stages;
 use crate::dml::changes_arrays;
 use crate::optimizer::scan_of;
+use crate::options::settings::TileDbSettings;
 
 type PlannerRef = Arc<dyn QueryPlanner + Send + Sync>;
 
@@ -63,6 +65,11 @@ pub(super) async fn distributed(
     if !cut.exists(|node| Ok(node.is::<DistributedExec>()))? {
         let reason = uncut_scan(&plan);
         return Ok((plan, reason));
+    }
+    let settings = TileDbSettings::of(session.config().options()).cluster;
+    if !settings.send_stored_rows() && only_sends_stored_rows(&cut) {
+        let reason = "its rows are returned as they are stored".to_owned();
+        return Ok((plan, Some(reason)));
     }
     match check_stages(&cut, &session.task_ctx()) {
         Ok(()) => Ok((Arc::new(ClusterExec::new(cut)), None)),

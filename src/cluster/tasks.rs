@@ -33,10 +33,8 @@ impl DesiredTaskCountHandler for TaskCounts {
         event: DesiredTaskCountEvent<'_>,
     ) -> Option<Result<DesiredTaskCountEventResponse>> {
         if let Some(source) = scan_of(event.plan) {
-            let bytes_per_task = TileDbSettings::of(event.session_config.options())
-                .tasks
-                .get();
-            return Some(wanted(source, bytes_per_task).await);
+            let settings = TileDbSettings::of(event.session_config.options()).cluster;
+            return Some(wanted(source, settings.bytes_per_task()).await);
         }
         let by_range = event
             .plan

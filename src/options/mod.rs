@@ -7,6 +7,7 @@
 //! accepted.
 
 mod byte_sizes;
+mod cluster_settings;
 mod disk_cache;
 pub(crate) mod encryption;
 mod home;
@@ -16,7 +17,6 @@ mod network;
 mod read_only;
 pub mod secrets;
 pub mod settings;
-mod task_bytes;
 
 #[cfg(test)]
 mod tests;
@@ -27,10 +27,10 @@ pub use read_only::ReadOnly;
 pub use tiledb_stores::most_similar;
 
 pub(crate) use byte_sizes::{byte_size, scaled};
+pub(crate) use cluster_settings::ClusterSettings;
 pub(crate) use disk_cache::DiskCacheSettings;
 pub(crate) use home::expand_home;
 pub(crate) use network::SharedLimits;
-pub(crate) use task_bytes::TaskBytes;
 
 pub(crate) use keys::{
     COPY_OPTIONS, has_prefix, is_creation, is_known, is_of_copy, is_secret, unknown_of,

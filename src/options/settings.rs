@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tiledb_engine::Error;
 use tiledb_engine::storage::ExternalMembers;
 
-use crate::options::{DiskCacheSettings, SharedLimits, TaskBytes, most_similar};
+use crate::options::{ClusterSettings, DiskCacheSettings, SharedLimits, most_similar};
 
 const PREFIX: &str = "tiledb";
 
@@ -38,7 +38,7 @@ macro_rules! settings {
             pub(crate) cache: DiskCacheSettings,
             /// How large tasks of queries are.
             #[serde(skip)]
-            pub(crate) tasks: TaskBytes,
+            pub(crate) cluster: ClusterSettings,
         }
 
         impl Default for TileDbSettings {
@@ -48,7 +48,7 @@ macro_rules! settings {
                     external_members: ExternalMembers::None,
                     limits: SharedLimits::default(),
                     cache: DiskCacheSettings::default(),
-                    tasks: TaskBytes::default(),
+                    cluster: ClusterSettings::default(),
                 }
             }
         }
@@ -86,7 +86,7 @@ macro_rules! settings {
                     return Ok(());
                 }
                 let set = self.limits.set(key, value).or_else(|| self.cache.set(key, value));
-                let set = set.or_else(|| self.tasks.set(key, value));
+                let set = set.or_else(|| self.cluster.set(key, value));
                 if let Some(set) = set {
                     return set.map_err(|why| {
                         DataFusionError::Configuration(format!("'{PREFIX}.{key}' {why}"))
@@ -95,12 +95,12 @@ macro_rules! settings {
                 let Some(switch) = self.switch(key) else {
                     let names = Self::NAMES.iter().copied().chain([EXTERNAL_MEMBERS]);
                     let names = names.chain(SharedLimits::NAMES).chain(DiskCacheSettings::NAMES);
-                    let names = names.chain(TaskBytes::NAMES);
+                    let names = names.chain(ClusterSettings::NAMES);
                     let similar = match most_similar(key, names) {
                         Some(similar) => format!("; did you mean '{PREFIX}.{similar}'?"),
                         None => String::new(),
                     };
-                    let others = [&SharedLimits::NAMES[..], &DiskCacheSettings::NAMES, &TaskBytes::NAMES].concat().join(", ");
+                    let others = [&SharedLimits::NAMES[..], &DiskCacheSettings::NAMES, &ClusterSettings::NAMES].concat().join(", ");
                     let known = Self::NAMES.join(", ");
                     return Err(DataFusionError::Configuration(format!(
                         "there is no setting '{PREFIX}.{key}' of a session{similar} (there are {known}, {EXTERNAL_MEMBERS}, {others})"
@@ -126,7 +126,7 @@ macro_rules! settings {
                 }];
                 entries.extend(self.limits.entries(PREFIX));
                 entries.extend(self.cache.entries(PREFIX));
-                entries.extend(self.tasks.entries(PREFIX));
+                entries.extend(self.cluster.entries(PREFIX));
                 entries
             }
         }
