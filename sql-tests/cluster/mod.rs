@@ -5,3 +5,4 @@ mod clouds;
 mod failures;
 mod golden_arrays;
 mod slt_on_workers;
+mod vacuumed;

@@ -1,27 +1,47 @@
 //! The root of plans of which workers run parts.
+//!
+//! If files of the plan's fragments are gone before it has given rows, it goes on with a plan of those that are there.
 
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, execute_stream,
+};
+use futures::future::ready;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 
+use super::replanning::ReplannedQuery;
 use super::tasks::TaskSettings;
+use crate::error::is_conflict;
+use crate::scan::source::MOST_RENEWALS;
 
 /// A plan of which workers run parts. It gives them the settings that the session has when it runs.
 #[derive(Debug)]
 pub(super) struct ClusterExec {
     plan: Arc<dyn ExecutionPlan>,
+    /// The query, if it can be planned again.
+    again: Option<Arc<ReplannedQuery>>,
 }
 
 impl ClusterExec {
     /// The node above a plan that the engine cut.
     pub(super) fn new(plan: Arc<dyn ExecutionPlan>) -> Self {
-        Self { plan }
+        Self { plan, again: None }
+    }
+
+    /// The same plan, which may be planned again.
+    pub(super) fn replanned_by(&self, again: ReplannedQuery) -> Self {
+        let (plan, again) = (Arc::clone(&self.plan), Some(Arc::new(again)));
+        Self { plan, again }
     }
 
     pub(super) fn plan(&self) -> &Arc<dyn ExecutionPlan> {
@@ -61,7 +81,10 @@ impl ExecutionPlan for ClusterExec {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match <[_; 1]>::try_from(children) {
-            Ok([plan]) => Ok(Arc::new(Self { plan })),
+            Ok([plan]) => Ok(Arc::new(Self {
+                plan,
+                again: self.again.clone(),
+            })),
             Err(children) => internal_err!("ClusterExec has one input, not {}", children.len()),
         }
     }
@@ -79,22 +102,63 @@ impl ExecutionPlan for ClusterExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let mut config = context.session_config().clone();
-        let batch_size = config.batch_size();
-        config
-            .options_mut()
-            .extensions
-            .insert(TaskSettings { batch_size });
-        let context = TaskContext::new(
-            context.task_id(),
-            context.session_id(),
-            config,
-            context.scalar_functions().clone(),
-            context.higher_order_functions().clone(),
-            context.aggregate_functions().clone(),
-            context.window_functions().clone(),
-            context.runtime_env(),
-        );
-        self.plan.execute(partition, Arc::new(context))
+        let context = with_settings_of_tasks(&context);
+        let rows = self.plan.execute(partition, Arc::clone(&context))?;
+        let is_whole = self.properties().partitioning.partition_count() == 1;
+        let Some(again) = self.again.clone().filter(|_| is_whole) else {
+            return Ok(rows);
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            self.schema(),
+            stream::once(begin(rows, again, context)).try_flatten(),
+        )))
     }
+}
+
+/// The rows of a query from its first batch on. If files are gone before that, it is planned again.
+async fn begin(
+    mut rows: SendableRecordBatchStream,
+    mut again: Arc<ReplannedQuery>,
+    context: Arc<TaskContext>,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let mut times = 0;
+    loop {
+        match rows.next().await {
+            Some(Ok(empty)) if empty.num_rows() == 0 => {}
+            Some(Ok(first)) => return Ok(stream::once(ready(Ok(first))).chain(rows).boxed()),
+            Some(Err(error)) if is_conflict(&error) && times < MOST_RENEWALS => {
+                let Some((plan, query)) = again.plan().await? else {
+                    return Err(error);
+                };
+                log::debug!("a query is planned again: {error}");
+                (times, again) = (times + 1, Arc::new(query));
+                // Its tasks end first.
+                drop(rows);
+                rows = execute_stream(plan, Arc::clone(&context))?;
+            }
+            Some(Err(error)) => return Err(error),
+            None => return Ok(stream::empty().boxed()),
+        }
+    }
+}
+
+/// The context of a run, with the settings that the engine sends to workers.
+fn with_settings_of_tasks(context: &TaskContext) -> Arc<TaskContext> {
+    let mut config = context.session_config().clone();
+    let batch_size = config.batch_size();
+    config
+        .options_mut()
+        .extensions
+        .insert(TaskSettings { batch_size });
+    let context = TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        config,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    );
+    Arc::new(context)
 }

@@ -20,6 +20,7 @@ mod explain;
 mod orders;
 mod pauses;
 mod planner;
+mod replanning;
 mod stages;
 mod task_counter;
 mod tasks;

@@ -20,12 +20,13 @@ use super::cluster_exec::ClusterExec;
 use super::explain::explained;
 use super::orders::sorted_behind_exchanges;
 use super::pauses::with_pauses;
+use super::replanning::ReplannedQuery;
 use super::stages::check_stages;
 use crate::dml::changes_arrays;
 use crate::optimizer::scan_of;
 use crate::options::settings::TileDbSettings;
 
-type PlannerRef = Arc<dyn QueryPlanner + Send + Sync>;
+pub(super) type PlannerRef = Arc<dyn QueryPlanner + Send + Sync>;
 
 /// Plans queries for workers, if they are large enough and all of their stages can travel.
 #[derive(Debug)]
@@ -158,7 +159,11 @@ impl QueryPlanner for ClusterPlanner {
             };
             return Ok(explained(plain, planned));
         }
+        let again = ReplannedQuery::new(logical_plan, &plain, &self.plain, session);
         let (plan, _) = distributed(plain, session).await?;
-        Ok(plan)
+        Ok(match (plan.downcast_ref::<ClusterExec>(), again) {
+            (Some(cluster), Some(again)) => Arc::new(cluster.replanned_by(again)),
+            _ => plan,
+        })
     }
 }

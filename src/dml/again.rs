@@ -160,7 +160,7 @@ pub(super) async fn settled(
 }
 
 /// Whether all sources of a plan give their rows again to another plan of the same statement.
-pub(super) fn can_be_read_twice(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(crate) fn can_be_read_twice(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let children = plan.children();
     if !children.is_empty() {
         return children.into_iter().all(can_be_read_twice);

@@ -27,6 +27,8 @@ mod write_exec;
 
 pub(crate) use again::ReplannedStatement;
 pub(crate) use again::SingleExecution;
+#[cfg(feature = "cluster")]
+pub(crate) use again::can_be_read_twice;
 pub(crate) use change::ChangeStatement;
 pub(crate) use copy::{ArrayFormatFactory, ROWS_READ, TileDbCopyExec, copy_choices};
 pub(crate) use global_order::TileDbOrderExec;

@@ -96,6 +96,18 @@ impl TileDbSource {
         }
     }
 
+    /// The scan planned again before it has run; `None` if no file is gone or a new plan doesn't help.
+    #[cfg(feature = "cluster")]
+    pub(crate) async fn planned_again(&self, runtime: &ArrayRuntime) -> Option<Self> {
+        let renewed = self.renewed(runtime).await?;
+        Some(Self {
+            planned: renewed.planned,
+            arrangement: renewed.arrangement,
+            statistics: Arc::default(),
+            ..self.clone()
+        })
+    }
+
     /// The scan planned again, in the mode and with the partitions that it has.
     async fn renewed(&self, runtime: &ArrayRuntime) -> Option<RenewedScan> {
         let planned = self

@@ -16,7 +16,7 @@ use crate::array::deletes::Deletes;
 use crate::array::directory::{ArrayDirectory, ArrayFile, CommittedDelete, CommittedFragment};
 use crate::array::fragment::Fragment;
 use crate::array::window::OpenWindow;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::names::TimestampedName;
 use crate::storage::Storage;
 
@@ -90,7 +90,7 @@ impl Snapshot {
     /// Opens the snapshot that has these files.
     ///
     /// # Errors
-    /// A file is gone, can't be read, or isn't one of an array.
+    /// A file can't be read, or isn't one of an array; a conflict if one is gone.
     pub async fn of_files(storage: &Storage, files: SnapshotFiles) -> Result<Self> {
         let opened = Box::pin(Self::open_files(storage, files)).await;
         opened.map_err(|e| super::located(e, storage))
@@ -111,7 +111,8 @@ impl Snapshot {
         let directory = Arc::new(ArrayDirectory::of_files(files.schemas, files.footers)?);
         let (storage, schema) = open_schema(storage, window, &directory).await?;
         let enumerations = load_enumerations(&storage, &directory, &schema).await?;
-        let fragments = open_fragments(&storage, &directory, files.fragments).await?;
+        let fragments = open_fragments(&storage, &directory, files.fragments).await;
+        let fragments = fragments.map_err(gone)?;
         super::check_fragments(&schema, &fragments)?;
         let deletes = files.deletes.into_iter().map(|delete| CommittedDelete {
             name: delete.name,
@@ -121,7 +122,8 @@ impl Snapshot {
                 .inline
                 .map(|(start, tile)| (start, Bytes::from(tile))),
         });
-        let deletes = Deletes::load(&storage, deletes.collect(), &fragments).await?;
+        let deletes = Deletes::load(&storage, deletes.collect(), &fragments).await;
+        let deletes = deletes.map_err(gone)?;
         Ok(Self {
             storage,
             window,
@@ -131,5 +133,17 @@ impl Snapshot {
             deletes: Arc::new(deletes),
             directory,
         })
+    }
+}
+
+/// The error for a file that was there when the statement was planned.
+fn gone(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => Error::conflict(
+            "a file that this statement reads is gone, because somebody vacuumed the array since the statement was planned: run it \
+             again, and vacuum with a min_age that is longer than statements take",
+        )
+        .with_source(error),
+        _ => error,
     }
 }
