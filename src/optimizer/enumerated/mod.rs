@@ -12,17 +12,17 @@
 //! The codes are those of the array's enumeration, even if joins or repartitioning have changed the dictionary of a
 //! batch.
 
-mod codes;
+mod conversion;
+mod expr;
 #[cfg(feature = "cluster")]
 pub(crate) mod sent;
-mod values;
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, make_comparator};
 use datafusion::arrow::compute::{SortOptions, sort_to_indices};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{JoinType, Result, internal_datafusion_err};
+use datafusion::common::{JoinType, Result};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -35,8 +35,8 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use self::codes::EnumerationCodes;
-use self::values::EnumerationValues;
+use self::conversion::EnumerationConversion;
+use self::expr::EnumerationExpr;
 use crate::scan::source::TileDbSource;
 
 /// Enumerations with more values are not checked for equal ones.
@@ -75,7 +75,7 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
         let values = column.and_then(|column| enumeration_of(first.input(), column.index()));
         if let Some(values) = values.filter(all_differ) {
             let (column, schema) = (Arc::clone(expr), first.input().schema());
-            let codes = EnumerationCodes::new(column, Arc::clone(&values), &schema)?;
+            let codes = EnumerationExpr::codes(column, Arc::clone(&values), &schema)?;
             *expr = Arc::new(codes);
             // `TopKAggregation` compares names, and would treat the order of codes as that of values.
             *name = format!("codes of {name}");
@@ -106,11 +106,9 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
         let name = grouped.schema().field(i).name().clone();
         let column = Arc::new(Column::new(&name, i)) as Arc<dyn PhysicalExpr>;
         let column = match enumerations.get(i).cloned().flatten() {
-            Some(values) => Arc::new(EnumerationValues {
-                of: column,
-                values,
-                field: Arc::clone(field),
-            }) as _,
+            Some(values) => {
+                Arc::new(EnumerationExpr::values(column, values, Arc::clone(field))) as _
+            }
             None => column,
         };
         (column, field.name().clone())
@@ -188,14 +186,8 @@ fn all_differ(values: &ArrayRef) -> bool {
 
 /// Whether an expression gives codes of an enumeration.
 pub(super) fn is_code(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    expr.is::<EnumerationCodes>()
-}
-
-/// The only argument of an expression.
-fn only(children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
-    let mut children = children.into_iter();
-    let child = children.next();
-    child.ok_or_else(|| internal_datafusion_err!("the expression lost its argument"))
+    let conversion = expr.downcast_ref::<EnumerationExpr>();
+    conversion.is_some_and(|expr| expr.conversion == EnumerationConversion::ToCodes)
 }
 
 #[cfg(test)]

@@ -19,17 +19,11 @@ use datafusion::physical_expr_common::physical_expr::proto_encode::PhysicalExprE
 use datafusion_proto::protobuf::physical_expr_node::ExprType;
 use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalScalarUdfNode};
 
-use super::codes::codes_among;
-use super::values::values_of;
+use super::conversion::EnumerationConversion;
 
-/// The name of the function for codes.
-pub(super) const CODES_FUNCTION: &str = "tiledb_enumeration_codes";
-/// The name of the function for values.
-pub(super) const VALUES_FUNCTION: &str = "tiledb_enumeration_values";
-
-/// The call of one of the functions that an expression is sent as.
-pub(super) fn as_function(
-    name: &str,
+/// The call that an expression is sent as.
+pub(super) fn as_call(
+    conversion: EnumerationConversion,
     of: &Arc<dyn PhysicalExpr>,
     values: &ArrayRef,
     field: &FieldRef,
@@ -38,7 +32,7 @@ pub(super) fn as_function(
     let list = SingleRowListArrayBuilder::new(Arc::clone(values)).build_list_scalar();
     let list = Arc::new(Literal::new(list)) as Arc<dyn PhysicalExpr>;
     let call = PhysicalScalarUdfNode {
-        name: name.to_owned(),
+        name: function_name(conversion).to_owned(),
         args: context.encode_children_expressions([of, &list])?,
         fun_definition: None,
         return_type: Some(field.data_type().try_into()?),
@@ -49,6 +43,14 @@ pub(super) fn as_function(
         expr_id: None,
         expr_type: Some(ExprType::ScalarUdf(call)),
     })
+}
+
+/// The name by which workers know a conversion.
+fn function_name(conversion: EnumerationConversion) -> &'static str {
+    match conversion {
+        EnumerationConversion::ToCodes => "tiledb_enumeration_codes",
+        EnumerationConversion::ToValues => "tiledb_enumeration_values",
+    }
 }
 
 /// Adds the functions to a worker's session.
@@ -66,13 +68,6 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
     }
 }
 
-/// What one of the functions does with a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum EnumerationConversion {
-    ToCodes,
-    ToValues,
-}
-
 /// A function of a column and the list of an enumeration's values. Its call holds the type that it returns.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SentFunction {
@@ -82,10 +77,7 @@ struct SentFunction {
 
 impl ScalarUDFImpl for SentFunction {
     fn name(&self) -> &str {
-        match self.conversion {
-            EnumerationConversion::ToCodes => CODES_FUNCTION,
-            EnumerationConversion::ToValues => VALUES_FUNCTION,
-        }
+        function_name(self.conversion)
     }
 
     fn signature(&self) -> &Signature {
@@ -104,10 +96,7 @@ impl ScalarUDFImpl for SentFunction {
             return exec_err!("{} takes one list of values", self.name());
         }
         let (column, values) = (column.to_array(args.number_rows)?, list.value(0));
-        let converted = match self.conversion {
-            EnumerationConversion::ToCodes => codes_among(&column, &values)?,
-            EnumerationConversion::ToValues => values_of(&column, &values)?,
-        };
+        let converted = self.conversion.convert(&column, &values)?;
         let (found, expected) = (converted.data_type(), args.return_field.data_type());
         if found != expected {
             return exec_err!("{} gives {found} instead of {expected}", self.name());
