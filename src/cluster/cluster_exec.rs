@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
@@ -19,17 +20,29 @@ use futures::future::ready;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
-use super::replanning::ReplannedQuery;
 use super::tasks::TaskSettings;
 use crate::error::is_conflict;
 use crate::scan::source::MOST_RENEWALS;
+
+/// A query that can be planned again.
+#[async_trait]
+pub(super) trait Replannable: fmt::Debug + Send + Sync {
+    /// Plans the query again; `None` if that doesn't help.
+    async fn plan_again(&self) -> Result<Option<FreshPlan>>;
+}
+
+/// A plan to run instead of one that failed, and its query.
+pub(super) struct FreshPlan {
+    pub(super) plan: Arc<dyn ExecutionPlan>,
+    pub(super) query: Arc<dyn Replannable>,
+}
 
 /// A plan of which workers run parts. It gives them the settings that the session has when it runs.
 #[derive(Debug)]
 pub(super) struct ClusterExec {
     plan: Arc<dyn ExecutionPlan>,
     /// The query, if it can be planned again.
-    again: Option<Arc<ReplannedQuery>>,
+    again: Option<Arc<dyn Replannable>>,
 }
 
 impl ClusterExec {
@@ -39,8 +52,8 @@ impl ClusterExec {
     }
 
     /// The same plan, which may be planned again.
-    pub(super) fn replanned_by(&self, again: ReplannedQuery) -> Self {
-        let (plan, again) = (Arc::clone(&self.plan), Some(Arc::new(again)));
+    pub(super) fn replanned_by(&self, again: Arc<dyn Replannable>) -> Self {
+        let (plan, again) = (Arc::clone(&self.plan), Some(again));
         Self { plan, again }
     }
 
@@ -118,7 +131,7 @@ impl ExecutionPlan for ClusterExec {
 /// The rows of a query from its first batch on. If files are gone before that, it is planned again.
 async fn begin(
     mut rows: SendableRecordBatchStream,
-    mut again: Arc<ReplannedQuery>,
+    mut again: Arc<dyn Replannable>,
     context: Arc<TaskContext>,
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let mut times = 0;
@@ -127,11 +140,11 @@ async fn begin(
             Some(Ok(empty)) if empty.num_rows() == 0 => {}
             Some(Ok(first)) => return Ok(stream::once(ready(Ok(first))).chain(rows).boxed()),
             Some(Err(error)) if is_conflict(&error) && times < MOST_RENEWALS => {
-                let Some((plan, query)) = again.plan().await? else {
+                let Some(FreshPlan { plan, query }) = again.plan_again().await? else {
                     return Err(error);
                 };
                 log::debug!("a query is planned again: {error}");
-                (times, again) = (times + 1, Arc::new(query));
+                (times, again) = (times + 1, query);
                 // Its tasks end first.
                 drop(rows);
                 rows = execute_stream(plan, Arc::clone(&context))?;

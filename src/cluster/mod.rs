@@ -16,6 +16,7 @@ mod benefit;
 pub mod channels;
 mod cluster_exec;
 mod codec;
+mod cutting;
 mod explain;
 mod orders;
 mod pauses;

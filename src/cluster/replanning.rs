@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -14,7 +15,8 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::planner::{PlannerRef, distributed};
+use super::cluster_exec::{FreshPlan, Replannable};
+use super::cutting::{PlannerRef, distributed};
 use crate::dml::can_be_read_twice;
 use crate::optimizer::scan_of;
 use crate::scan::source::TileDbSource;
@@ -51,11 +53,13 @@ impl ReplannedQuery {
             failed: Arc::clone(plan),
         })
     }
+}
 
-    /// Plans the query again, and returns the plan to run, with the query whose plan it is. `None` if the plan reads the same
-    /// fragments as before: because all of their files are there, or because the present ones have other rows, and the statement reads
-    /// the array more than once.
-    pub(super) async fn plan(&self) -> Result<Option<(Arc<dyn ExecutionPlan>, Self)>> {
+#[async_trait]
+impl Replannable for ReplannedQuery {
+    /// `None` if the plan reads the same fragments as before: because all of their files are there, or because the present ones have
+    /// other rows, and the statement reads the array more than once.
+    async fn plan_again(&self) -> Result<Option<FreshPlan>> {
         let plan = self.planner.create_physical_plan(&self.query, &self.state);
         let runtime =
             ArrayRuntime::of_config(self.state.config(), Arc::clone(self.state.runtime_env()));
@@ -70,7 +74,8 @@ impl ReplannedQuery {
             state: self.state.clone(),
             failed: plain,
         };
-        Ok(Some((plan, query)))
+        let query = Arc::new(query);
+        Ok(Some(FreshPlan { plan, query }))
     }
 }
 

@@ -199,12 +199,6 @@ impl TileDbSource {
         })
     }
 
-    /// Whether the scan returns every row that it reads.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn keeps_rows(&self) -> bool {
-        self.planned.predicate.is_none() && self.filters.len() == 0 && self.fetch.is_none()
-    }
-
     /// The number of units, or of ranges where partitions are ranges.
     #[cfg(feature = "cluster")]
     pub(crate) fn unit_count(&self) -> u64 {

@@ -105,6 +105,12 @@ impl fmt::Display for UncutReason {
 }
 
 impl TileDbSource {
+    /// Whether the scan returns every row that it reads.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn keeps_rows(&self) -> bool {
+        self.planned.predicate.is_none() && self.filters.len() == 0 && self.fetch.is_none()
+    }
+
     /// Cuts the scan into tasks, some of which may have nothing to read.
     pub(crate) fn cut(&self, tasks: usize) -> std::result::Result<Vec<ScanTask>, UncutReason> {
         self.check_cut()?;
