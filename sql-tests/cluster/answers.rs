@@ -6,6 +6,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tiledb::execute;
 use libtest_mimic::Failed;
 
+use super::run_statements;
 use crate::support::session_shapes::{Shape, USUAL};
 trial!(large_scans);
 /// Scans, groups, joins and orders of arrays that are cut.
@@ -13,7 +14,7 @@ async fn large_scans() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().display().to_string();
     let plain = USUAL.context()?;
-    for sql in [
+    let statements = [
         "CREATE EXTERNAL TABLE sparse (x BIGINT, kind VARCHAR, v DOUBLE, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$P/sparse' \
          OPTIONS ('tiledb.capacity' '1000', 'tiledb.dim.x.domain' '[0, 1000000]')",
         "INSERT INTO sparse SELECT value, 'k' || (value % 7), value / 2.0 FROM generate_series(0, 199999)",
@@ -25,12 +26,8 @@ async fn large_scans() -> Result<(), Failed> {
          OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[0, 399]', 'tiledb.dim.x.domain' '[0, 399]', 'tiledb.dim.y.tile' '20', 'tiledb.dim.x.tile' '20')",
         "INSERT INTO dense SELECT value / 400, value % 400, value AS a, value AS b FROM generate_series(0, 159999)",
         "INSERT INTO dense SELECT value / 50 + 100, value % 50, -1 AS a, -1 AS b FROM generate_series(0, 2499)",
-    ] {
-        execute(&plain, &sql.replace("$P", &place))
-            .await?
-            .collect()
-            .await?;
-    }
+    ];
+    run_statements(&plain, &statements, &place).await?;
     let clusters = [1, 2, 4].map(|workers| Shape::with_workers(workers).context());
     let mut distributed = 0;
     for sql in [
@@ -77,18 +74,14 @@ async fn enumerations() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().display().to_string();
     let plain = USUAL.context()?;
-    for sql in [
+    let statements = [
         "COPY (SELECT value AS x, arrow_cast(CASE WHEN value % 11 = 3 THEN NULL ELSE 'é' || (value % 7) END, 'Dictionary(Int8, Utf8)') AS kind, \
          arrow_cast(arrow_cast('b' || (value % 3), 'Binary'), 'Dictionary(Int16, Binary)') AS bytes, value AS v FROM generate_series(0, 99999)) \
          TO '$P/one' STORED AS TILEDB PARTITIONED BY (x)",
         "COPY (SELECT value AS x, arrow_cast('é' || ((value + 5) % 9), 'Dictionary(Int8, Utf8)') AS kind FROM generate_series(0, 49999)) \
          TO '$P/other' STORED AS TILEDB PARTITIONED BY (x)",
-    ] {
-        execute(&plain, &sql.replace("$P", &place))
-            .await?
-            .collect()
-            .await?;
-    }
+    ];
+    run_statements(&plain, &statements, &place).await?;
     let cluster = Shape::with_workers(2).context()?;
     for sql in [
         "SELECT kind, count(*) AS n, sum(v) AS s FROM '$P/one' GROUP BY kind ORDER BY kind NULLS FIRST",
@@ -122,7 +115,7 @@ async fn counters() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().display().to_string();
     let plain = USUAL.context()?;
-    for sql in [
+    let statements = [
         "CREATE EXTERNAL TABLE sparse (x BIGINT, kind VARCHAR, v DOUBLE, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$P/sparse' \
          OPTIONS ('tiledb.capacity' '1000', 'tiledb.dim.x.domain' '[0, 1000000]')",
         "INSERT INTO sparse SELECT value, 'k' || (value % 7), value / 2.0 FROM generate_series(0, 199999)",
@@ -130,12 +123,8 @@ async fn counters() -> Result<(), Failed> {
         "CREATE EXTERNAL TABLE dense (y BIGINT, x BIGINT, a DOUBLE, PRIMARY KEY (y, x)) STORED AS TILEDB LOCATION '$P/dense' \
          OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[0, 999]', 'tiledb.dim.x.domain' '[0, 999]', 'tiledb.dim.y.tile' '100', 'tiledb.dim.x.tile' '100')",
         "INSERT INTO dense SELECT value / 1000, value % 1000, value AS a FROM generate_series(0, 999999)",
-    ] {
-        execute(&plain, &sql.replace("$P", &place))
-            .await?
-            .collect()
-            .await?;
-    }
+    ];
+    run_statements(&plain, &statements, &place).await?;
     let workers = Shape::with_workers(3).context()?;
     for sql in [
         "SELECT kind, sum(v) FROM '$P/sparse' GROUP BY kind",
@@ -211,6 +200,52 @@ async fn what_stays() -> Result<(), Failed> {
         }
         execute(&ctx, sql).await?.collect().await?;
     }
+    stored_rows_stay().await
+}
+
+/// Rows that no worker filters or groups stay, unless a setting sends them.
+async fn stored_rows_stay() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().join("t").display().to_string();
+    let ctx = Shape::with_workers(2).context()?;
+    let statements = [
+        "CREATE EXTERNAL TABLE t (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$P' \
+         OPTIONS ('tiledb.capacity' '1000', 'tiledb.dim.x.domain' '[0, 1000000]')",
+        "INSERT INTO t SELECT value AS x, value AS v FROM generate_series(0, 199999)",
+    ];
+    run_statements(&ctx, &statements, &place).await?;
+    for (send, sql, sent) in [
+        ("false", "SELECT * FROM '$P'", false),
+        (
+            "false",
+            "SELECT v, x FROM '$P' WHERE x BETWEEN 1000 AND 150000",
+            false,
+        ),
+        (
+            "false",
+            "SELECT row_number() OVER () AS r, v FROM '$P'",
+            false,
+        ),
+        ("false", "SELECT * FROM '$P' WHERE v % 3 = 1", true),
+        ("false", "SELECT * FROM '$P' ORDER BY v", true),
+        (
+            "false",
+            "SELECT v % 2 AS m, count(*) AS n FROM '$P' GROUP BY m",
+            true,
+        ),
+        ("true", "SELECT * FROM '$P'", true),
+    ] {
+        let set = format!("SET tiledb.send_stored_rows = {send}");
+        run_statements(&ctx, &[&set], &place).await?;
+        let plan = shown(&ctx, &format!("EXPLAIN {}", sql.replace("$P", &place))).await?;
+        let expected = match sent {
+            true => "tasks=2",
+            false => "runs in this process: its rows are returned as they are stored",
+        };
+        if !plan.contains(expected) {
+            return Err(format!("{sql}, {set}: expected {expected}\n{plan}").into());
+        }
+    }
     Ok(())
 }
 
@@ -236,14 +271,12 @@ async fn deep_expressions_on_workers() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().join("t").display().to_string();
     let plain = USUAL.context()?;
-    for sql in [
+    let statements = [
         "CREATE EXTERNAL TABLE t (x BIGINT, v BIGINT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$P' \
          OPTIONS ('tiledb.capacity' '1000', 'tiledb.dim.x.domain' '[0, 1000000]')",
         "INSERT INTO t SELECT value AS x, value AS v FROM generate_series(0, 99999)",
-    ] {
-        let sql = sql.replace("$P", &place);
-        execute(&plain, &sql).await?.collect().await?;
-    }
+    ];
+    run_statements(&plain, &statements, &place).await?;
     let workers = Shape::with_workers(2).context()?;
     let terms = |count: usize, link: &str| vec!["v"; count].join(link);
     let nested = |count: usize| {
@@ -298,14 +331,12 @@ async fn long_conditions_on_workers() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().join("t").display().to_string();
     let plain = USUAL.context()?;
-    for sql in [
+    let statements = [
         "CREATE EXTERNAL TABLE t (x BIGINT, k VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$P' \
          OPTIONS ('tiledb.capacity' '1000', 'tiledb.dim.x.domain' '[0, 1000000]')",
         "INSERT INTO t SELECT value, 'k' || (value % 1000) FROM generate_series(0, 199999)",
-    ] {
-        let sql = sql.replace("$P", &place);
-        execute(&plain, &sql).await?.collect().await?;
-    }
+    ];
+    run_statements(&plain, &statements, &place).await?;
     let workers = Shape::with_workers(2).context()?;
     let list = |count: u64, item: &dyn Fn(u64) -> String, link: &str| {
         let items: Vec<_> = (0..count).map(item).collect();

@@ -10,6 +10,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tiledb::{Error, ErrorKind, execute};
 use libtest_mimic::Failed;
 
+use super::run_statements;
 use crate::support::session_shapes::{Shape, USUAL};
 
 /// What happens to the array before the plan runs.
@@ -74,7 +75,7 @@ async fn vacuumed_fragments() -> Result<(), Failed> {
             let place = folder.path().join("a").display().to_string();
             let sql = sql.replace("$P", &place);
             let writer = USUAL.context()?;
-            run(&writer, &FRAGMENTS, &place).await?;
+            run_statements(&writer, &FRAGMENTS, &place).await?;
             let cluster = Shape::with_workers(2).context()?;
             let (plan, context) = planned(&cluster, &sql).await?;
             if !displayable(plan.as_ref())
@@ -84,8 +85,8 @@ async fn vacuumed_fragments() -> Result<(), Failed> {
             {
                 return Err(format!("{sql} stays in the process").into());
             }
-            run(&writer, case.changes, &place).await?;
-            run(&writer, &VACUUM, &place).await?;
+            run_statements(&writer, case.changes, &place).await?;
+            run_statements(&writer, &VACUUM, &place).await?;
             let found = collect(plan, context).await;
             if !case.same_rows && !reads_once {
                 match found {
@@ -113,14 +114,6 @@ fn is_conflict(error: &DataFusionError) -> bool {
     });
     let mut kinds = causes.filter_map(|error| Some(error.downcast_ref::<Error>()?.kind()));
     kinds.next() == Some(ErrorKind::Conflict)
-}
-
-async fn run(ctx: &SessionContext, statements: &[&str], place: &str) -> Result<(), Failed> {
-    for sql in statements {
-        let sql = sql.replace("$P", place);
-        execute(ctx, &sql).await?.collect().await?;
-    }
-    Ok(())
 }
 
 async fn planned(
