@@ -14,6 +14,8 @@ const LATENCY: Duration = Duration::from_millis(30);
 const MEMORY: &str = "SET datafusion.runtime.memory_limit = '12M'";
 const MOST_IN_FLIGHT: u64 = 12 << 20;
 const LEAST_IN_FLIGHT: u64 = 2 << 20;
+/// The bytes of the column, which is stored as it is.
+const LEAST_BYTES: u64 = 24_000_000;
 
 trial!(bytes_in_flight);
 async fn bytes_in_flight() -> Result<(), Failed> {
@@ -40,7 +42,12 @@ async fn bytes_in_flight() -> Result<(), Failed> {
     let of_cells = of_cells.map(RangeRequest::of).collect::<Option<Vec<_>>>();
     let of_cells = of_cells.ok_or("a request without a range")?;
     let bytes = of_cells.iter().map(|request| request.bytes).sum::<u64>();
-    assert!((24_000_000..25_000_000).contains(&bytes), "{bytes}");
+    // What is on the way when memory runs out is read again, which a busy machine may bring about.
+    let read_again = bytes.checked_sub(LEAST_BYTES);
+    assert!(
+        read_again.is_some_and(|bytes| bytes <= MOST_IN_FLIGHT),
+        "{bytes} bytes"
+    );
     let in_flight = of_cells.iter().map(|request| {
         let others = of_cells.iter().filter(|other| other.runs_at(request.begin));
         others.map(|other| other.bytes).sum::<u64>()
