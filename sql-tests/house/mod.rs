@@ -2,4 +2,5 @@
 
 pub mod documentation;
 pub mod layers;
+pub mod shared_builds;
 pub mod support_table;

@@ -1,0 +1,51 @@
+//! The programs and the tests share one build of every crate, so that `cargo test` after `cargo run` doesn't build DataFusion again.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::process::Command;
+
+use libtest_mimic::Failed;
+
+use crate::repository;
+
+/// The crates of the workspace, whose tests need more than their programs.
+const OWN: [&str; 4] = [
+    "datafusion-tiledb",
+    "tiledb-engine",
+    "tiledb-sql",
+    "tiledb-stores",
+];
+
+/// Each crate that is built, with its version and its features; without what only tests need if `edges` is `no-dev`.
+fn built_crates(edges: &str) -> Result<BTreeSet<String>, Failed> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let tree = Command::new(cargo)
+        .args(["tree", "--locked", "--offline", "--prefix", "none"])
+        .args(["--format", "{p} [{f}]", "--edges", edges])
+        .current_dir(repository())
+        .output()?;
+    if !tree.status.success() {
+        return Err(String::from_utf8_lossy(&tree.stderr).into_owned().into());
+    }
+    let crates = String::from_utf8(tree.stdout)?;
+    let crates = crates.lines().map(|line| line.trim_end_matches(" (*)"));
+    Ok(crates.map(str::to_owned).collect())
+}
+
+trial!(tests_turn_on_no_features);
+fn tests_turn_on_no_features() -> Result<(), Failed> {
+    let tests = built_crates("normal,build,dev")?;
+    let programs = built_crates("no-dev")?;
+    assert!(programs.len() > 100, "{programs:?}");
+    let twice = programs.difference(&tests).filter(|line| {
+        let name = line.split(' ').next();
+        !line.is_empty() && name.is_some_and(|name| !OWN.contains(&name))
+    });
+    let twice = twice.collect::<Vec<_>>();
+    assert!(
+        twice.is_empty(),
+        "the tests build these crates again, with more features, and all crates above them: {twice:?}. \
+         Name the features in crates/tiledb-sql/Cargo.toml, too"
+    );
+    Ok(())
+}
