@@ -61,11 +61,17 @@ fn block_on<T>(test: impl Future<Output = T>) -> T {
         .block_on(test)
 }
 
+/// Tests that run at the same time: three for two processors, because some of them wait for servers or terminals.
+fn threads() -> Option<usize> {
+    let processors = std::thread::available_parallelism().ok()?.get();
+    Some(processors + processors.div_ceil(2))
+}
+
 fn main() {
     std::env::set_current_dir(repository()).expect("the repository is there");
     datafusion_tiledb::scan::claims::check_always();
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let done = fixtures::command(&arguments).or_else(|| slt::places::command(&arguments));
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = fixtures::command(&words).or_else(|| slt::places::command(&words));
     if let Some(done) = done {
         match done {
             Ok(done) => return println!("{done}"),
@@ -76,6 +82,10 @@ fn main() {
         }
     }
     let arguments = Arguments::from_args();
+    let arguments = Arguments {
+        test_threads: arguments.test_threads.or_else(threads),
+        ..arguments
+    };
     let mut trials = trials::all();
     if allocations::are_limited() {
         trials = allocations::limited(trials);

@@ -44,7 +44,7 @@ const DROPPED: &str = "attributes that were dropped later are not in the merged 
 trials!(wholly_consolidated());
 
 fn wholly_consolidated() -> Vec<SqlTrial> {
-    let trials = golden::on_one_of(8, 1, |array, entry| async move {
+    let trials = golden::on_one_of(16, 1, |array, entry| async move {
         refused_or(whole(&array, &entry).await)
     });
     in_group("golden", trials)
@@ -54,7 +54,7 @@ trials!(newest_consolidated());
 
 /// Others than those that are consolidated with all times.
 fn newest_consolidated() -> Vec<SqlTrial> {
-    let trials = golden::on_one_of(8, 2, |array, entry| async move {
+    let trials = golden::on_one_of(16, 10, |array, entry| async move {
         refused_or(newest(&array, &entry).await)
     });
     in_group("newest", trials)

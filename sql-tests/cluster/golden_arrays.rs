@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::golden;
 use crate::support::session_shapes::{Shape, USUAL};
 
-trials!(golden::on_one_of(4, 1, read_by_workers));
+trials!(golden::on_one_of(8, 5, read_by_workers));
 
 /// The rows of an array, and what metadata answer, are those of one process; so is a refusal.
 async fn read_by_workers(place: PathBuf, entry: Value) -> Result<(), Failed> {

@@ -6,9 +6,9 @@ use libtest_mimic::Failed;
 
 use crate::sessions::slt_sessions::run_in_shape;
 use crate::slt::{files, topic};
-use crate::support::golden;
 use crate::support::session_shapes::Shape;
 use crate::support::trials::SqlTrial;
+use crate::support::turns;
 use crate::{block_on, trial};
 
 trials!(on_workers());
@@ -30,7 +30,7 @@ const WORKERS: [usize; 3] = [1, 2, 4];
 /// Neighbours among the files take turns with the numbers of workers, unless `GOLDEN=each` is set.
 async fn run(file: &Path, number: usize) -> Result<(), Failed> {
     for (turn, workers) in WORKERS.into_iter().enumerate() {
-        if !(turn + number).is_multiple_of(WORKERS.len()) && !golden::wants_each() {
+        if !turns::is_taken(number, turn, WORKERS.len()) {
             continue;
         }
         let shape = Shape::with_workers(workers);

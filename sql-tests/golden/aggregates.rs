@@ -22,7 +22,7 @@ use crate::support::{allocations, golden};
 /// An aggregate of a column.
 type Aggregate = fn(Expr) -> Expr;
 
-trials!(golden::on_one_of(8, 0, |array, entry| async move {
+trials!(golden::on_one_of(16, 0, |array, entry| async move {
     check(array, &entry).await
 }));
 

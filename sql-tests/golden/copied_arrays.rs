@@ -31,7 +31,7 @@ const REFUSED: [&str; 5] = [
     "cannot be written by this release",
 ];
 
-trials!(golden::on_one_of(4, 0, |array, entry| async move {
+trials!(golden::on_one_of(8, 0, |array, entry| async move {
     copied(&array, &entry).await
 }));
 

@@ -4,7 +4,7 @@
 //! with `__timestamp >= T`; a window of one time shows all versions written at that time. Fragments that were
 //! consolidated without the times of their cells are no match: a window shows all of such a fragment or nothing.
 //! Then random queries, as in `pruning`: on the array, where names and times of fragments rule tiles out, and on the
-//! same rows in memory. One array of sixteen is tried; `GOLDEN=each` tries each, for ten minutes.
+//! same rows in memory. One array of 32 is tried; `GOLDEN=each` tries each, for ten minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ const QUERIES: usize = 2;
 
 type Options = Vec<(String, String)>;
 
-trials!(golden::on_one_of(16, 0, |array, entry| async move {
+trials!(golden::on_one_of(32, 0, |array, entry| async move {
     check(array, &entry).await
 }));
 

@@ -22,7 +22,7 @@ const MOST_ROWS: usize = 5_000;
 const MOST_PAIRS: usize = 4;
 
 // Others than those that `system_columns` tries.
-trials!(golden::on_one_of(8, 2, |array, entry| async move {
+trials!(golden::on_one_of(16, 2, |array, entry| async move {
     check(&array, &entry).await
 }));
 

@@ -21,7 +21,7 @@ use crate::support::{golden, neutral_rows};
 const MOST_ROWS: usize = 20_000;
 const QUERIES: usize = 3;
 
-trials!(golden::on_one_of(8, 5, |array, entry| async move {
+trials!(golden::on_one_of(16, 5, |array, entry| async move {
     check(array, &entry).await
 }));
 

@@ -10,7 +10,7 @@ use libtest_mimic::Failed;
 
 use crate::golden::groups::{copy, error, number, text};
 use crate::support::array_files::{Files, contents, plain_tile};
-use crate::support::golden;
+use crate::support::turns;
 
 /// A young file that can't be decoded is read again for a while.
 fn make_old(file: &Path) -> std::io::Result<()> {
@@ -40,7 +40,7 @@ async fn damage() -> Result<(), Failed> {
     }
     // In the plain form damage reaches the details themselves.
     let plain = plain_tile(&contents(&whole));
-    let step = if golden::wants_each() { 1 } else { 8 };
+    let step = if turns::wants_each() { 1 } else { 8 };
     for at in (0..plain.len()).step_by(step) {
         let mut damaged = plain.clone();
         damaged[at] ^= 0x41;

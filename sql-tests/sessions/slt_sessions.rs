@@ -8,9 +8,9 @@ use sqllogictest::{DefaultColumnType, Record};
 
 use crate::slt::places::SltPlaces;
 use crate::slt::{files, runner_in, topic};
-use crate::support::session_shapes::Shape;
+use crate::support::session_shapes::{SHAPES, Shape};
 use crate::support::trials::SqlTrial;
-use crate::support::{golden, session_shapes};
+use crate::support::turns;
 use crate::{block_on, trial};
 
 trials!(other_sessions());
@@ -27,36 +27,37 @@ fn other_sessions() -> Vec<SqlTrial> {
 const IN_ORDER: [&str; 1] = ["table_functions"];
 
 /// Topics whose statements need tables that are arrays themselves, and not wrapped.
-const OF_ARRAYS: [&str; 8] = [
+const OF_ARRAYS: [&str; 11] = [
     "changing",
     "char_fill",
+    "copying",
     "empty_subqueries",
     "evolution",
     "fixed_text",
     "inserting",
     "literals",
+    "maintaining",
     "metadata_and_groups",
+    "time_travel",
 ];
 
 /// Topics that join large arrays, or unite them, which takes minutes a few rows at a time.
 const NOT_ROW_BY_ROW: [&str; 2] = ["guards", "run_time_filters"];
 
 /// Expects the same answers in sessions of other shapes. Plans and settings differ there, and are left out. Neighbours among the files take
-/// turns with the shapes, unless `GOLDEN=each` is set.
+/// turns with the shapes that suit them, unless `GOLDEN=each` is set.
 async fn run_otherwise(file: &Path, number: usize) -> Result<(), Failed> {
     let topic = topic(file);
     let needs_arrays = OF_ARRAYS.contains(&topic.as_str());
-    for (turn, shape) in session_shapes::SHAPES.into_iter().enumerate() {
-        if !(turn + number).is_multiple_of(3) && !golden::wants_each() {
-            continue;
+    let takes_many_rows = NOT_ROW_BY_ROW.contains(&topic.as_str());
+    let shapes = SHAPES.into_iter().filter(|shape| {
+        !(needs_arrays && shape.wraps_tables() || takes_many_rows && shape.batch_size < 10)
+    });
+    let shapes = shapes.collect::<Vec<_>>();
+    for (turn, shape) in shapes.iter().enumerate() {
+        if turns::is_taken(number, turn, shapes.len()) {
+            run_in_shape(file, *shape).await?;
         }
-        if needs_arrays && shape.wraps_tables() {
-            continue;
-        }
-        if shape.batch_size < 10 && NOT_ROW_BY_ROW.contains(&topic.as_str()) {
-            continue;
-        }
-        run_in_shape(file, shape).await?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, Unbounded
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use libtest_mimic::{Failed, Trial};
 
-use crate::support::golden;
+use crate::support::turns;
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -51,7 +51,7 @@ const ONE_OF: usize = 8;
 pub fn limited(trials: Vec<Trial>) -> Vec<Trial> {
     let is_limited = |trial: &Trial| LIMITED.iter().any(|start| trial.name().starts_with(start));
     let limited = trials.into_iter().filter(is_limited);
-    if golden::wants_each() {
+    if turns::wants_each() {
         limited.collect()
     } else {
         limited.step_by(ONE_OF).collect()

@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 
 use crate::support::shown_rows::ShownColumns;
 use crate::support::trials::SqlTrial;
-use crate::support::{allocations, fixtures, neutral_rows};
+use crate::support::{allocations, fixtures, neutral_rows, turns};
 use crate::{block_on, data, trial};
 
 /// The folder of the golden arrays.
@@ -66,15 +66,10 @@ where
     C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
     F: Future<Output = Result<(), Failed>>,
 {
-    let all = on_each_read(check);
-    if wants_each() {
-        all
-    } else {
-        all.into_iter().skip(first).step_by(of).collect()
-    }
+    turns::one_of(of, first, on_each_read(check))
 }
 
-/// Trials of `check` as [`on_each_read`] makes them, for one array of four, beginning with that of index `first`, in one format: the
+/// Trials of `check` as [`on_each_read`] makes them, for one array of six, beginning with that of index `first`, in one format: the
 /// oldest or the newest in which it was written, in turns; for each array in each format if `GOLDEN=each` is set. They are for tests
 /// that do not ask how bytes lie.
 pub fn on_oldest_or_newest<C, F>(first: usize, check: C) -> Vec<SqlTrial>
@@ -83,7 +78,7 @@ where
     F: Future<Output = Result<(), Failed>>,
 {
     let all = on_each_read(check);
-    if wants_each() {
+    if turns::wants_each() {
         return all;
     }
     let mut ends: BTreeMap<String, (u32, u32)> = BTreeMap::new();
@@ -106,12 +101,7 @@ where
         None => true,
     };
     let chosen = all.into_iter().filter(is_chosen);
-    chosen.skip(first).step_by(4).collect()
-}
-
-/// Whether everything is tried on each array, and in each session.
-pub fn wants_each() -> bool {
-    std::env::var_os("GOLDEN").is_some_and(|which| which == "each")
+    chosen.skip(first).step_by(6).collect()
 }
 
 /// Of `v21_dense_1d` the version 21 and the case `dense_1d`.
@@ -232,7 +222,8 @@ async fn compare(
     // Neighbours among the answers take turns with the sessions, of which each answer sees the first.
     let turn = expected.as_os_str().len() % (SESSIONS.len() - 1) + 1;
     let sessions = SESSIONS.into_iter().enumerate();
-    let sessions = sessions.filter(|(number, _)| *number == 0 || *number == turn || wants_each());
+    let sessions =
+        sessions.filter(|(number, _)| *number == 0 || *number == turn || turns::wants_each());
     for (_, session) in sessions {
         let (found_header, columns, found) = read(array, options, session).await?;
         let place = format!("{} under {session:?}", expected.display());

@@ -2,6 +2,7 @@
 
 #[macro_use]
 pub mod trials;
+pub mod turns;
 
 pub mod aged_store;
 pub mod allocations;

@@ -21,9 +21,9 @@ use self::cases::{CASES, Case, OPEN};
 use crate::support::array_files::nested_delete;
 use crate::support::faulty_store::{Fault, Faulty, READ_ONLY, copy_of, execute, session, state};
 use crate::support::folders::copy_folder;
-use crate::support::golden;
 use crate::support::neutral_rows;
 use crate::support::trials::SqlTrial;
+use crate::support::turns;
 use crate::{block_on, trial};
 
 const COPY_FOOTERS: &str =
@@ -40,7 +40,7 @@ fn each_fault() -> Vec<SqlTrial> {
     let all = numbered.flat_map(|(number, case)| {
         let kept = FAULTS.iter().enumerate().filter(move |(turn, _)| {
             // Neighbours among the cases take turns with the faults.
-            golden::wants_each() || (number + turn).is_multiple_of(3)
+            turns::is_taken(number, *turn, 3)
         });
         kept.map(move |(_, fault)| (case, *fault))
     });

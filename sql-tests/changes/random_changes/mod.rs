@@ -201,7 +201,7 @@ fn histories() -> Vec<SqlTrial> {
     let seeds: u64 = std::env::var("CHANGED")
         .ok()
         .and_then(|n| n.parse().ok())
-        .unwrap_or(4);
+        .unwrap_or(2);
     let all = KINDS
         .iter()
         .flat_map(|kind| (0..seeds).map(move |seed| (kind, seed)));

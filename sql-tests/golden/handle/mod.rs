@@ -30,7 +30,7 @@ use crate::support::array_files::Files;
 use crate::support::shown_rows::ShownColumns;
 use crate::support::{golden, neutral_rows};
 
-trials!(golden::on_one_of(4, 3, golden_array));
+trials!(golden::on_one_of(8, 3, golden_array));
 
 fn path(array: &str) -> String {
     golden::folder().join(array).display().to_string()

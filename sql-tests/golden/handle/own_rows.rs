@@ -12,7 +12,7 @@ use super::{expect, open_with};
 use crate::support::array_files::Files;
 use crate::support::{golden, neutral_rows};
 
-trials!(golden::on_one_of(4, 1, takes_its_rows));
+trials!(golden::on_one_of(8, 1, takes_its_rows));
 
 async fn takes_its_rows(place: PathBuf, entry: Value) -> Result<(), Failed> {
     let options = golden::options(&entry);

@@ -19,6 +19,7 @@ use object_store::memory::InMemory;
 use crate::support::faulty_store::{self, Faulty, Meeting, copy_of};
 use crate::support::neutral_rows;
 use crate::support::trials::SqlTrial;
+use crate::support::turns;
 use crate::{block_on, trial};
 
 trials!(late_runs());
@@ -47,7 +48,8 @@ fn late_runs() -> Vec<SqlTrial> {
             block_on(late_at_each_request(create))
         }));
     }
-    trials
+    // The kinds of arrays take turns with the seven tests.
+    turns::one_of(3, 0, trials)
 }
 
 pub(super) const KINDS: [(&str, &str); 3] = [

@@ -21,6 +21,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use super::late::{KINDS, ShelvedArray, sorted};
 use crate::support::faulty_store::{self, Faulty, Meeting, copy_of};
 use crate::support::trials::SqlTrial;
+use crate::support::turns;
 use crate::{block_on, trial};
 
 trials!(late_commits());
@@ -40,7 +41,8 @@ fn late_commits() -> Vec<SqlTrial> {
             block_on(lists_go(create))
         }));
     }
-    trials
+    // The kinds of arrays take turns with the five tests.
+    turns::one_of(3, 0, trials)
 }
 
 /// Changes whose commit is late: other rows, other values of the same number of rows, and both.
