@@ -167,6 +167,29 @@ impl Terminal {
         Ok(())
     }
 
+    /// Makes the window wider or narrower, until the shell shows it. A signal that comes just before the shell waits for the next key is
+    /// noticed with that key, so the window is resized again.
+    pub fn resize_until(
+        &self,
+        columns: u16,
+        what: &str,
+        is_so: impl Fn(&str) -> bool,
+    ) -> Result<(), Failed> {
+        const TRIES: u16 = 5;
+        for _ in 0..TRIES {
+            self.resize(columns)?;
+            let (screen, writes) = &*self.shown;
+            let not_so = |screen: &mut Screen| !is_so(&screen.text());
+            let guard = screen.lock().unwrap();
+            let waited = writes.wait_timeout_while(guard, LIMIT / 20, not_so);
+            if !waited.unwrap().1.timed_out() {
+                return Ok(());
+            }
+            self.resize(columns + 1)?;
+        }
+        Err(format!("resized for {what} in vain:\n{}", self.text()).into())
+    }
+
     /// Waits for the end of the shell, and gives its exit status.
     pub fn ended(&mut self) -> Result<u32, Failed> {
         let begin = Instant::now();

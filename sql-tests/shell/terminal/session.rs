@@ -135,17 +135,15 @@ fn resizing(place: &Place) -> Result<(), Failed> {
     let first = "SELECT 'a text that is longer than the window will be' AS text,";
     shell.keys(first)?;
     shell.expect(first)?;
-    shell.resize(40)?;
     // The shell draws keys for the old window until it notices the new size.
-    shell.wait("the line in a narrow window", |text| {
+    shell.resize_until(40, "the line in a narrow window", |text| {
         text.ends_with("\n window will be' AS text,")
     })?;
     shell.keys(" 40 + 2 AS answer")?;
     shell.wait("more of the line", |text| {
         text.replace('\n', "").ends_with(" 40 + 2 AS answer")
     })?;
-    shell.resize(100)?;
-    shell.wait("the line in a wide window", |text| {
+    shell.resize_until(100, "the line in a wide window", |text| {
         text.trim_end()
             .ends_with("window will be' AS text, 40 + 2 AS answer")
     })?;
