@@ -25,8 +25,8 @@ use crate::{block_on, trial};
 trials!(late_runs());
 
 fn late_runs() -> Vec<SqlTrial> {
-    let mut trials = Vec::new();
-    for (kind, create) in KINDS {
+    let kinds = KINDS.map(|(kind, create)| {
+        let mut trials = Vec::new();
         for (store, is_local) in [("local", true), ("memory", false)] {
             trials.push(trial(format!("late_{kind}_{store}"), move || {
                 block_on(late(create, is_local))
@@ -47,9 +47,9 @@ fn late_runs() -> Vec<SqlTrial> {
         trials.push(trial(format!("late_at_each_request_{kind}"), move || {
             block_on(late_at_each_request(create))
         }));
-    }
-    // The kinds of arrays take turns with the seven tests.
-    turns::one_of(3, 0, trials)
+        trials
+    });
+    turns::one_way_each(kinds.into())
 }
 
 pub(super) const KINDS: [(&str, &str); 3] = [

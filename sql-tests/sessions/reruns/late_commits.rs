@@ -27,8 +27,8 @@ use crate::{block_on, trial};
 trials!(late_commits());
 
 fn late_commits() -> Vec<SqlTrial> {
-    let mut trials = Vec::new();
-    for (kind, create) in KINDS {
+    let kinds = KINDS.map(|(kind, create)| {
+        let mut trials = Vec::new();
         for (number, change) in CHANGES.iter().enumerate() {
             trials.push(trial(format!("late_commit_{kind}_{number}"), move || {
                 block_on(late_commit(create, change))
@@ -40,9 +40,9 @@ fn late_commits() -> Vec<SqlTrial> {
         trials.push(trial(format!("lists_go_{kind}"), move || {
             block_on(lists_go(create))
         }));
-    }
-    // The kinds of arrays take turns with the five tests.
-    turns::one_of(3, 0, trials)
+        trials
+    });
+    turns::one_way_each(kinds.into())
 }
 
 /// Changes whose commit is late: other rows, other values of the same number of rows, and both.
